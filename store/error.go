@@ -60,30 +60,30 @@ const (
 
 // retriableCodes are the errors that pass: overload, memory pressure, lost peers, replicas catching up.
 var retriableCodes = map[int]bool{
-	CodeTimeout:         true,
-	198:                 true, // DNS_ERROR
-	CodeTooManyQueries:  true,
-	203:                 true, // NO_FREE_CONNECTION
-	209:                 true, // SOCKET_TIMEOUT
-	210:                 true, // NETWORK_ERROR
-	225:                 true, // NO_ZOOKEEPER
-	236:                 true, // ABORTED
-	CodeMemoryLimit:     true,
-	242:                 true, // TABLE_IS_READ_ONLY
-	243:                 true, // NOT_ENOUGH_SPACE
-	CodeTooManyParts:    true,
-	279:                 true, // ALL_CONNECTION_TRIES_FAILED
-	285:                 true, // TOO_FEW_LIVE_REPLICAS
-	286:                 true, // UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE
-	319:                 true, // UNKNOWN_STATUS_OF_INSERT
-	364:                 true, // REPLICA_IS_ALREADY_ACTIVE
-	415:                 true, // ALL_REPLICAS_LOST
-	425:                 true, // SYSTEM_ERROR
-	439:                 true, // CANNOT_SCHEDULE_TASK
-	473:                 true, // DEADLOCK_AVOIDED
-	571:                 true, // DATABASE_REPLICATION_FAILED
-	733:                 true, // TABLE_IS_BEING_RESTARTED
-	999:                 true, // KEEPER_EXCEPTION
+	CodeTimeout:        true,
+	198:                true, // DNS_ERROR
+	CodeTooManyQueries: true,
+	203:                true, // NO_FREE_CONNECTION
+	209:                true, // SOCKET_TIMEOUT
+	210:                true, // NETWORK_ERROR
+	225:                true, // NO_ZOOKEEPER
+	236:                true, // ABORTED
+	CodeMemoryLimit:    true,
+	242:                true, // TABLE_IS_READ_ONLY
+	243:                true, // NOT_ENOUGH_SPACE
+	CodeTooManyParts:   true,
+	279:                true, // ALL_CONNECTION_TRIES_FAILED
+	285:                true, // TOO_FEW_LIVE_REPLICAS
+	286:                true, // UNSATISFIED_QUORUM_FOR_PREVIOUS_WRITE
+	319:                true, // UNKNOWN_STATUS_OF_INSERT
+	364:                true, // REPLICA_IS_ALREADY_ACTIVE
+	415:                true, // ALL_REPLICAS_LOST
+	425:                true, // SYSTEM_ERROR
+	439:                true, // CANNOT_SCHEDULE_TASK
+	473:                true, // DEADLOCK_AVOIDED
+	571:                true, // DATABASE_REPLICATION_FAILED
+	733:                true, // TABLE_IS_BEING_RESTARTED
+	999:                true, // KEEPER_EXCEPTION
 }
 
 // Retriable decides, for the whole of Spate, whether a failed call may be tried again as it was. An insert is safe to
