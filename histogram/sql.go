@@ -1,23 +1,12 @@
 package histogram
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // SQLBin gives a ClickHouse expression of type Int16 with the Bin of expr, an expression of an unsigned integer type or
-// of a signed one without negative values (microseconds, bytes). It is integer arithmetic only, so engine and Go agree on
-// every value. expr is used several times; the engine computes it once. It must not come from a user.
+// of a signed one without negative values (microseconds, bytes; below 2^63). It is integer arithmetic only, so engine and
+// Go agree on every value. expr occurs several times in it, the engine computes it once. It must not come from a user.
 func SQLBin(expr string) string {
-	// e is the count of powers of ten from 10 that the value reaches.
-	var e strings.Builder
-	for i := 1; i <= 18; i++ {
-		if i > 1 {
-			e.WriteByte('+')
-		}
-		fmt.Fprintf(&e, "($>=%d)", tens[i])
-	}
-	sql := "toInt16(if($<10,if($=0,0,toInt64($)*10-9),90*(" + e.String() +
-		")+toInt64(intDiv($,intExp10(greatest(" + e.String() + ",1)-1)))-9))"
-	return strings.ReplaceAll(sql, "$", "("+expr+")")
+	return strings.ReplaceAll("toInt16(if($<10,if($=0,0,toInt64($)*10-9),"+
+		"90*(toInt64(length(toString($)))-1)+toInt64(intDiv($,intExp10(greatest(length(toString($)),2)-2)))-9))",
+		"$", "("+expr+")")
 }
