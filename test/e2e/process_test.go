@@ -29,8 +29,8 @@ type spate struct {
 	log    *os.File
 }
 
-// binary returns the built binary's path.
-func binary(t *testing.T) string {
+// spateBinary returns the built binary's path.
+func spateBinary(t *testing.T) string {
 	t.Helper()
 	bin := os.Getenv("SPATE_BIN")
 	if bin == "" {
@@ -81,7 +81,7 @@ gateway:
 func (s *spate) start() time.Duration {
 	s.t.Helper()
 	began := time.Now()
-	s.cmd = exec.Command(binary(s.t), "up", "--config", filepath.Join(s.dir, "spate.yaml"))
+	s.cmd = exec.Command(spateBinary(s.t), "up", "--config", filepath.Join(s.dir, "spate.yaml"))
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
@@ -136,7 +136,7 @@ func (s *spate) stop() {
 func (s *spate) run(args ...string) (string, error) {
 	s.t.Helper()
 	args = append(args, "--config", filepath.Join(s.dir, "spate.yaml"))
-	cmd := exec.Command(binary(s.t), args...)
+	cmd := exec.Command(spateBinary(s.t), args...)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
