@@ -295,7 +295,7 @@ func TestConfig_Validate(t *testing.T) {
 	bad.Validate(&p)
 	text := fmt.Sprint(p.Err())
 	for _, want := range []string{
-		"max_auto must", "auto_per_second must", "sync_every must", "reload_every must", "list[0].id must", "list[0].plan must", "list[1].id occurs in list[0]",
+		"max_auto must", "auto_per_second must", "sync_every must", "reload_every must", "list[0].id must", "list[0].plan must",
 		"list[1].name occurs in list[0]", "list[1].hosts[0] must not start with *.", "list[1].hosts[1] must be a host name",
 		"list[2].name occurs in list[1]", "list[3].name is kept", "list[4].name must be a domain",
 	} {
