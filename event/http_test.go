@@ -123,15 +123,18 @@ func TestHTTP_NoAllocations(t *testing.T) {
 	e, dst := typical(), make([]byte, 0, 4096)
 	var v View
 	var back HTTP
-	for name, f := range map[string]func(){
-		"append": func() { dst = e.Append(dst[:0]) },
-		"read":   func() { v, _, _ = ReadHTTP(dst) },
-		"decode": func() { v.Decode(&back) },
-		"walk":   func() { _, _ = Walk(dst, func(View) error { return nil }) },
+	for _, c := range []struct {
+		name string
+		f    func()
+	}{
+		{"append", func() { dst = e.Append(dst[:0]) }},
+		{"read", func() { v, _, _ = ReadHTTP(dst) }},
+		{"decode", func() { v.Decode(&back) }},
+		{"walk", func() { _, _ = Walk(dst, func(View) error { return nil }) }},
 	} {
-		f()
-		if n := testing.AllocsPerRun(100, f); n != 0 {
-			t.Errorf("%s: %v allocations", name, n)
+		c.f()
+		if n := testing.AllocsPerRun(100, c.f); n != 0 {
+			t.Errorf("%s: %v allocations", c.name, n)
 		}
 	}
 }
