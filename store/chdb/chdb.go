@@ -1,0 +1,343 @@
+// Package chdb is the ClickHouse engine inside this process: libchdb, loaded at run time and called without cgo. It is a
+// [store.DB]; it is not a server, listens on nothing, and knows no tables.
+//
+// The engine is one per process and its data path belongs to one process at a time; a lock file says who has it. Queries
+// and inserts have separate, bounded sets of connections, so that neither can take all of the other's.
+package chdb
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/ClickHouse/ch-go/proto"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spate-io/spate/store"
+)
+
+var _ store.DB = (*DB)(nil)
+
+// Deps are what the engine is given.
+type Deps struct {
+	// Logger may be nil.
+	Logger *slog.Logger
+	// Registerer may be nil.
+	Registerer prometheus.Registerer
+}
+
+// DB is the engine with its data path open.
+type DB struct {
+	cfg     Config
+	log     *slog.Logger
+	metrics *metrics
+	lib     *library
+	lock    *os.File
+	session map[string]string
+
+	queries    *pool
+	inserts    *pool
+	background chan struct{} // bounds how many of the queries may be background work
+
+	control   *conn // cancels statements; its being open keeps the engine running
+	controlMu sync.Mutex
+	tags      tagger
+
+	closing context.Context // ends when Close begins
+	stop    context.CancelFunc
+	once    sync.Once
+	closed  error
+}
+
+// Open loads libchdb, takes the lock of cfg.Path, mends what a crash left in the de-duplication logs, and starts the
+// engine. Only one DB can be open in a process at a time. The caller closes it.
+func Open(ctx context.Context, cfg Config, deps Deps) (*DB, error) {
+	if cfg.Path == "" {
+		return nil, errors.New("open store: path is empty")
+	}
+	path, err := filepath.Abs(cfg.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	cfg.Path = path
+	if deps.Logger == nil {
+		deps.Logger = slog.New(slog.DiscardHandler)
+	}
+	db := &DB{cfg: cfg, log: deps.Logger, metrics: newMetrics(deps.Registerer), session: cfg.sessionSettings()}
+	db.closing, db.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if err := db.start(ctx); err != nil {
+		db.stop()
+		if db.lock != nil {
+			_ = db.lock.Close()
+		}
+		return nil, fmt.Errorf("open store %s: %w", path, err)
+	}
+	return db, nil
+}
+
+func (db *DB) start(ctx context.Context) error {
+	lib, err := load(db.cfg.Library)
+	if err != nil {
+		return err
+	}
+	db.lib = lib
+	if err := os.MkdirAll(db.cfg.Path, 0o750); err != nil {
+		return err
+	}
+	if db.lock, err = lockPath(db.cfg.Path); err != nil {
+		return err
+	}
+	data := filepath.Join(db.cfg.Path, "data")
+	mended, err := mendLogs(data)
+	if err != nil {
+		return fmt.Errorf("mend de-duplication logs: %w", err)
+	}
+	if mended > 0 {
+		db.log.WarnContext(ctx, "forgot insert tokens whose data a crash took", "tokens", mended)
+	}
+	file, err := db.cfg.writeConfig(db.cfg.Path)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	args := []string{"spate", "--path=" + data, "--config-file=" + file}
+	if db.control, err = lib.open(args...); err != nil {
+		return err
+	}
+	dial := func() (*conn, error) {
+		c, err := lib.open(args...)
+		if err != nil {
+			return nil, err
+		}
+		set, err := quoteSettings(db.session)
+		if err == nil {
+			err = c.set("SET " + set)
+		}
+		if err != nil {
+			c.close()
+			return nil, err
+		}
+		return c, nil
+	}
+	db.queries = newPool(db.cfg.Connections, dial)
+	db.inserts = newPool(db.cfg.Inserters, dial)
+	db.background = make(chan struct{}, max(1, db.cfg.Connections/2))
+	c, err := db.queries.get(ctx, db.closing)
+	if err != nil {
+		db.control.close()
+		return err
+	}
+	db.queries.put(c)
+	db.log.InfoContext(ctx, "store is open", "path", db.cfg.Path, "engine", lib.version(), "elapsed", time.Since(began))
+	return nil
+}
+
+// Exec implements [store.DB].
+func (db *DB) Exec(ctx context.Context, q store.Query) error {
+	return db.run(ctx, &q, "exec", func(c *conn, sql string) (store.Stats, error) {
+		_, stats, err := c.exec(nil, sql, "Null", q.Params)
+		return stats, err
+	})
+}
+
+// Stream implements [store.DB]. Formats whose rows stand for themselves go out as they come; an answer in another format
+// (JSON, Parquet, those with a header) is held in memory first.
+func (db *DB) Stream(ctx context.Context, q store.Query, w io.Writer) (store.Stats, error) {
+	var total store.Stats
+	format := q.Format
+	if format == "" {
+		format = "TabSeparated"
+	}
+	err := db.run(ctx, &q, "stream", func(c *conn, sql string) (store.Stats, error) {
+		var err error
+		if isRowFormat(format) {
+			total, err = c.stream(sql, format, q.Params, func(b []byte) error {
+				_, err := w.Write(b)
+				return err
+			})
+			return total, err
+		}
+		var answer []byte
+		if answer, total, err = c.exec(nil, sql, format, q.Params); err == nil {
+			_, err = w.Write(answer)
+		}
+		return total, err
+	})
+	return total, err
+}
+
+// Select implements [store.DB].
+func (db *DB) Select(ctx context.Context, q store.Query, results proto.Results, onBlock func(context.Context, int) error) (store.Stats, error) {
+	var total store.Stats
+	err := db.run(ctx, &q, "select", func(c *conn, sql string) (store.Stats, error) {
+		src := bytes.NewReader(nil)
+		r := proto.NewReader(src)
+		var err error
+		total, err = c.stream(sql, "Native", q.Params, func(b []byte) error {
+			src.Reset(b)
+			return decodeBlocks(ctx, r, results, onBlock)
+		})
+		return total, err
+	})
+	return total, err
+}
+
+// decodeBlocks reads the Native blocks of r up to its end.
+func decodeBlocks(ctx context.Context, r *proto.Reader, results proto.Results, onBlock func(context.Context, int) error) error {
+	for {
+		var b proto.Block
+		if err := b.DecodeRawBlock(r, 0, results); err != nil {
+			if b.Columns == 0 && errors.Is(err, io.EOF) {
+				return nil
+			}
+			return fmt.Errorf("decode answer: %w", err)
+		}
+		if b.Rows == 0 || onBlock == nil {
+			continue
+		}
+		if err := onBlock(ctx, b.Rows); err != nil {
+			return err
+		}
+	}
+}
+
+// Insert implements [store.DB].
+func (db *DB) Insert(ctx context.Context, in store.Insert) error {
+	began := time.Now()
+	err := db.insert(ctx, in)
+	db.metrics.insert(time.Since(began), len(in.Block), err)
+	if err != nil {
+		return fmt.Errorf("insert into %s: %w", in.Table, err)
+	}
+	return nil
+}
+
+func (db *DB) insert(ctx context.Context, in store.Insert) error {
+	sql, err := insertSQL(in)
+	if err != nil {
+		return err
+	}
+	c, err := db.inserts.get(ctx, db.closing)
+	if err != nil {
+		return err
+	}
+	defer db.inserts.put(c)
+	tag := db.tags.next()
+	release := db.killOnDone(ctx, tag)
+	defer release()
+	err = c.insert(tag+sql, "Native", in.Block)
+	if ctx.Err() != nil && err != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// run does a statement on a connection of the query pool, with its settings, cancelled when ctx ends.
+func (db *DB) run(ctx context.Context, q *store.Query, kind string, fn func(c *conn, sql string) (store.Stats, error)) error {
+	began := time.Now()
+	stats, err := db.runOnce(ctx, q, fn)
+	db.metrics.query(kind, time.Since(began), stats, err)
+	return err
+}
+
+func (db *DB) runOnce(ctx context.Context, q *store.Query, fn func(c *conn, sql string) (store.Stats, error)) (store.Stats, error) {
+	if q.Priority == store.Background {
+		select {
+		case db.background <- struct{}{}:
+			defer func() { <-db.background }()
+		case <-ctx.Done():
+			return store.Stats{}, ctx.Err()
+		case <-db.closing.Done():
+			return store.Stats{}, store.ErrClosed
+		}
+	}
+	c, err := db.queries.get(ctx, db.closing)
+	if err != nil {
+		return store.Stats{}, err
+	}
+	undo, err := db.settle(c, q)
+	if err != nil {
+		db.queries.put(c)
+		return store.Stats{}, err
+	}
+	defer func() {
+		if undo != "" && c.set(undo) != nil {
+			db.queries.drop(c)
+			return
+		}
+		db.queries.put(c)
+	}()
+	tag := db.tags.next()
+	release := db.killOnDone(ctx, tag)
+	began := time.Now()
+	stats, err := fn(c, tag+q.SQL)
+	stats.Elapsed = time.Since(began)
+	release()
+	if err != nil && ctx.Err() != nil && store.IsCode(err, store.CodeCancelled) {
+		err = ctx.Err()
+	}
+	return stats, err
+}
+
+// settle applies the settings of one query to c and gives the statement that takes them back.
+func (db *DB) settle(c *conn, q *store.Query) (undo string, err error) {
+	settings := q.Settings
+	if q.ID != "" {
+		settings = map[string]string{"log_comment": q.ID}
+		for k, v := range q.Settings {
+			settings[k] = v
+		}
+	}
+	if len(settings) == 0 {
+		return "", nil
+	}
+	set, err := quoteSettings(settings)
+	if err != nil {
+		return "", err
+	}
+	if err := c.set("SET " + set); err != nil {
+		return "", err
+	}
+	undo = "SET "
+	for i, k := range sortedKeys(settings) {
+		if i > 0 {
+			undo += ", "
+		}
+		if v, ok := db.session[k]; ok {
+			undo += k + " = " + store.Quote(v)
+		} else {
+			undo += k + " = DEFAULT"
+		}
+	}
+	return undo, nil
+}
+
+// Version gives the version of the engine.
+func (db *DB) Version() string { return db.lib.version() }
+
+// Library gives the path of the libchdb.so that is loaded.
+func (db *DB) Library() string { return db.lib.path }
+
+// Close cancels what runs, waits for it, and stops the engine, which writes out what it holds. Calling it again gives the
+// same answer.
+func (db *DB) Close() error {
+	db.once.Do(func() {
+		db.stop()
+		db.killAll()
+		db.queries.close()
+		db.inserts.close()
+		db.controlMu.Lock()
+		db.control.close()
+		db.control = nil
+		db.controlMu.Unlock()
+		db.closed = db.lock.Close()
+	})
+	return db.closed
+}

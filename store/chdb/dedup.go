@@ -1,0 +1,3 @@
+package chdb
+
+func mendLogs(string) (int, error) { return 0, nil }

@@ -1,0 +1,4 @@
+package chdb
+
+// LockPath is what Open does first.
+var LockPath = lockPath
