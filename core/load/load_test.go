@@ -1,0 +1,498 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/spate-io/spate/bus"
+	"github.com/spate-io/spate/internal/config"
+	"github.com/spate-io/spate/store"
+)
+
+func TestLoader_StoresEveryEventOnce(t *testing.T) {
+	cfg := startBus(t, 3)
+	e := newEdge(t, cfg, "fra1")
+	for i := range 60 {
+		e.put(int32(i%3), e.seal(i%7))
+	}
+	db := newMemory()
+	l := newLoader(t, testConfig(), cfg, db)
+	stop := background(t, l.Run)
+	waitFor(t, "events in the store", func() error { return db.holds(e) })
+	waitFor(t, "ready", l.Ready)
+	stop()
+	if got, want := position(t, cfg, 0)+position(t, cfg, 1)+position(t, cfg, 2), int64(60); got != want {
+		t.Errorf("committed %d records, want %d", got, want)
+	}
+}
+
+// position returns what is committed for a partition.
+func position(t *testing.T, cfg bus.Config, partition int32) int64 {
+	t.Helper()
+	lags, err := bus.ReadLag(context.Background(), cfg, bus.Deps{}, DefaultConfig().Group, cfg.RequestsTopic())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lags[partition].Committed
+}
+
+func TestLoader_CrashAtEachStepKeepsExactlyOnce(t *testing.T) {
+	for _, at := range []step{stepGathered, stepBuilt, stepIntent, stepInserted, stepLedger, stepDone} {
+		t.Run(string(at), func(t *testing.T) {
+			t.Parallel()
+			cfg := startBus(t, 2)
+			e := newEdge(t, cfg, "fra1")
+			db := newMemory()
+			ledger := newBook()
+			for i := range 40 {
+				e.put(int32(i%2), e.seal(10))
+			}
+			for round := range 4 { // crash in the first rounds, then go on to the end
+				l := newLoader(t, testConfig(), cfg, db, func(d *Deps) { d.Ledger = ledger })
+				crashed := make(chan struct{})
+				var steps atomic.Int32
+				l.step = func(w *worker, s step) {
+					if s == at && round < 3 && steps.Add(1) == 2 {
+						l.crash()
+						<-w.ctx.Done()
+						close(crashed)
+					}
+				}
+				stop := background(t, l.Run)
+				if round < 3 {
+					waitFor(t, "crash", func() error {
+						select {
+						case <-crashed:
+							return nil
+						default:
+							return errors.New("not yet")
+						}
+					})
+					stop()
+					continue
+				}
+				waitFor(t, "events in the store", func() error { return db.holds(e) })
+				waitFor(t, "positions", func() error {
+					if n := position(t, cfg, 0) + position(t, cfg, 1); n != 40 {
+						return fmt.Errorf("%d of 40 committed", n)
+					}
+					return nil
+				})
+				stop()
+			}
+			if err := db.holds(e); err != nil {
+				t.Error(err)
+			}
+			if got := ledger.events(); got != 400 {
+				t.Errorf("ledger has %d events, want 400", got)
+			}
+		})
+	}
+}
+
+// book is a ledger that knows tokens.
+type book struct {
+	mu   sync.Mutex
+	rows map[string][]Account
+}
+
+func newBook() *book { return &book{rows: make(map[string][]Account)} }
+
+func (b *book) Record(_ context.Context, token string, rows []Account) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, ok := b.rows[token]; !ok {
+		b.rows[token] = append([]Account(nil), rows...)
+	}
+	return nil
+}
+
+func (b *book) sum() (total Account) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, rows := range b.rows {
+		for _, r := range rows {
+			total.Events += r.Events
+			total.Batches += r.Batches
+			total.Dropped += r.Dropped
+			total.Duplicates += r.Duplicates
+			total.Refused += r.Refused
+		}
+	}
+	return total
+}
+
+func (b *book) events() uint64 { return b.sum().Events }
+
+func TestLoader_RepeatsAnInsertUntilItSucceeds(t *testing.T) {
+	cases := map[string]func(call int, in store.Insert, stored bool) error{
+		"error_before": func(call int, _ store.Insert, stored bool) error {
+			if !stored && call%3 != 0 {
+				return errBoom
+			}
+			return nil
+		},
+		"error_after_having_stored": func(call int, _ store.Insert, stored bool) error {
+			if stored && call%2 == 1 {
+				return errBoom
+			}
+			return nil
+		},
+		"engine_error": func(call int, _ store.Insert, stored bool) error {
+			if !stored && call%2 == 1 {
+				return &store.Error{Code: store.CodeTooManyParts, Message: "too many parts"}
+			}
+			return nil
+		},
+		"timeout_after_success": func(call int, _ store.Insert, stored bool) error {
+			if stored && call%2 == 1 {
+				return context.DeadlineExceeded
+			}
+			return nil
+		},
+	}
+	for name, fault := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := startBus(t, 1)
+			e := newEdge(t, cfg, "fra1")
+			db := newMemory()
+			db.fault = fault
+			background(t, newLoader(t, testConfig(), cfg, db).Run)
+			for range 30 {
+				e.put(0, e.seal(5))
+			}
+			waitFor(t, "position", func() error {
+				if n := position(t, cfg, 0); n != 30 {
+					return fmt.Errorf("%d of 30 committed", n)
+				}
+				return nil
+			})
+			if err := db.holds(e); err != nil {
+				t.Error(err)
+			}
+			db.mu.Lock()
+			defer db.mu.Unlock()
+			blocks := make(map[string]string)
+			for _, c := range db.calls {
+				if had, ok := blocks[c.Token]; ok && had != string(c.Block) {
+					t.Errorf("token %s came with two contents", c.Token)
+				}
+				blocks[c.Token] = string(c.Block)
+			}
+		})
+	}
+}
+
+func TestLoader_DropsBatchesThatComeAgain(t *testing.T) {
+	cfg := startBus(t, 1)
+	e := newEdge(t, cfg, "fra1")
+	var sent [][]byte
+	for range 20 {
+		sent = append(sent, e.seal(3))
+	}
+	e.put(0, sent...)
+	e.put(0, sent[4], sent[4], sent[19])
+	db, ledger := newMemory(), newBook()
+	stop := background(t, newLoader(t, testConfig(), cfg, db, func(d *Deps) { d.Ledger = ledger }).Run)
+	waitFor(t, "events in the store", func() error { return db.holds(e) })
+	stop()
+
+	// A loader that knows nothing reads the names back from the bus.
+	e.put(0, sent[0], sent[19], sent[7])
+	last := e.seal(1)
+	e.put(0, last)
+	background(t, newLoader(t, testConfig(), cfg, db, func(d *Deps) { d.Ledger = ledger }).Run)
+	waitFor(t, "position", func() error {
+		if n := position(t, cfg, 0); n != 27 {
+			return fmt.Errorf("%d of 27 committed", n)
+		}
+		return nil
+	})
+	if err := db.holds(e); err != nil {
+		t.Error(err)
+	}
+	want := Account{Events: 61, Batches: 21, Dropped: 21, Duplicates: 6}
+	if diff := cmp.Diff(want, ledger.sum()); diff != "" {
+		t.Errorf("ledger (-want +got):\n%s", diff)
+	}
+}
+
+func TestLoader_RepeatsAnAnnouncedRangeWithItsToken(t *testing.T) {
+	cfg := startBus(t, 1)
+	e := newEdge(t, cfg, "fra1")
+	for range 10 {
+		e.put(0, e.seal(2))
+	}
+	db := newMemory()
+	db.fault = func(_ int, _ store.Insert, stored bool) error {
+		if stored {
+			return errBoom // the client never learns that it was stored
+		}
+		return nil
+	}
+	l := newLoader(t, testConfig(), cfg, db)
+	stop := background(t, l.Run)
+	waitFor(t, "first insert", func() error { return db.holds(e) })
+	stop()
+	if n := position(t, cfg, 0); n != 0 {
+		t.Fatalf("position is %d before any insert was acknowledged", n)
+	}
+	db.mu.Lock()
+	db.fault = nil
+	tokens := len(db.tokens)
+	db.mu.Unlock()
+
+	// More records are there by now, and blocks may be larger: the range stays what it was.
+	for range 10 {
+		e.put(0, e.seal(2))
+	}
+	bigger := testConfig()
+	bigger.Block.MaxEvents = 1000
+	background(t, newLoader(t, bigger, cfg, db).Run)
+	waitFor(t, "all events", func() error { return db.holds(e) })
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if tokens != 1 || len(db.tokens) != 2 {
+		t.Errorf("%d tokens before, %d after, want 1 and 2: %v", tokens, len(db.tokens), db.tokens)
+	}
+	for token := range db.tokens {
+		if !strings.HasPrefix(token, cfg.RequestsTopic()+"/0/") {
+			t.Errorf("token %q", token)
+		}
+	}
+}
+
+func TestLoader_SetsAsideWhatTheStoreRefuses(t *testing.T) {
+	cfg := startBus(t, 1)
+	e := newEdge(t, cfg, "fra1")
+	var values [][]byte
+	for range 20 {
+		values = append(values, e.seal(2))
+	}
+	bad := []int{3, 11, 12, 19}
+	for _, i := range bad {
+		e.forget(values[i])
+	}
+	e.put(0, values...)
+	db := newMemory()
+	db.fault = func(_ int, in store.Insert, stored bool) error {
+		for _, i := range bad {
+			if !stored && strings.Contains("\n"+string(in.Block), fmt.Sprintf("\nfra1-%d-0", i+1)) {
+				return &store.Error{Code: 117, Name: "INCORRECT_DATA", Message: "bad row"}
+			}
+		}
+		return nil
+	}
+	ledger := newBook()
+	background(t, newLoader(t, testConfig(), cfg, db, func(d *Deps) { d.Ledger = ledger }).Run)
+	waitFor(t, "position", func() error {
+		if n := position(t, cfg, 0); n != 20 {
+			return fmt.Errorf("%d of 20 committed", n)
+		}
+		return nil
+	})
+	if err := db.holds(e); err != nil {
+		t.Error(err)
+	}
+	want := []string{"store http_requests/0/11", "store http_requests/0/12", "store http_requests/0/19", "store http_requests/0/3"}
+	if diff := cmp.Diff(want, refusedRecords(t, cfg, 4)); diff != "" {
+		t.Errorf("refused records (-want +got):\n%s", diff)
+	}
+	if got := ledger.sum(); got.Refused != 4 || got.Events != 32 {
+		t.Errorf("ledger has %d refused, %d events, want 4 and 32", got.Refused, got.Events)
+	}
+}
+
+func TestLoader_KeepsTryingWhenTheStoreRefusesEverything(t *testing.T) {
+	cfg := startBus(t, 1)
+	e := newEdge(t, cfg, "fra1")
+	for range 30 {
+		e.put(0, e.seal(1))
+	}
+	db := newMemory()
+	var broken atomic.Bool
+	broken.Store(true)
+	db.fault = func(_ int, _ store.Insert, stored bool) error {
+		if broken.Load() && !stored {
+			return &store.Error{Code: 53, Name: "TYPE_MISMATCH", Message: "the table is another one"}
+		}
+		return nil
+	}
+	lc := testConfig()
+	lc.Retry.MaxRefused = 2
+	l := newLoader(t, lc, cfg, db)
+	background(t, l.Run)
+	waitFor(t, "give up on setting aside", func() error {
+		if n := l.inRow.Load(); n < 2 {
+			return fmt.Errorf("%d refused", n)
+		}
+		return nil
+	})
+	broken.Store(false)
+	waitFor(t, "position", func() error {
+		if n := position(t, cfg, 0); n != 30 {
+			return fmt.Errorf("%d of 30 committed", n)
+		}
+		return nil
+	})
+	if got := len(refusedRecords(t, cfg, 2)); got != 2 {
+		t.Errorf("%d set aside, want 2", got)
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if len(db.rows) != 28 {
+		t.Errorf("%d events stored, want 28", len(db.rows))
+	}
+}
+
+func TestLoader_SetsAsideWhatIsNoBatch(t *testing.T) {
+	cfg := startBus(t, 1)
+	e := newEdge(t, cfg, "fra1")
+	good := e.seal(3)
+	broken := append([]byte(nil), good...)
+	broken[len(broken)-1] ^= 1
+	// The damaged copy comes first: it must not make the good one look like a duplicate.
+	e.put(0, broken, []byte("not a batch"), good, nil, e.seal(2))
+	db := newMemory()
+	background(t, newLoader(t, testConfig(), cfg, db).Run)
+	waitFor(t, "events in the store", func() error { return db.holds(e) })
+	want := []string{"batch http_requests/0/0", "batch http_requests/0/1", "batch http_requests/0/3"}
+	if diff := cmp.Diff(want, refusedRecords(t, cfg, 3)); diff != "" {
+		t.Errorf("refused records (-want +got):\n%s", diff)
+	}
+}
+
+// refusedRecords reads n refused records and returns their reason and source, sorted.
+func refusedRecords(t *testing.T, cfg bus.Config, n int) []string {
+	t.Helper()
+	cl, err := bus.NewClient(cfg, bus.Deps{}, kgo.ConsumeTopics(cfg.RefusedTopic()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	var out []string
+	for len(out) < n && ctx.Err() == nil {
+		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+			h := make(map[string]string)
+			for _, x := range r.Headers {
+				h[x.Key] = string(x.Value)
+			}
+			if h[HeaderError] == "" {
+				t.Errorf("record of %s has no error", h[HeaderSource])
+			}
+			out = append(out, h[HeaderReason]+" "+h[HeaderSource])
+		})
+	}
+	sortStrings(out)
+	return out
+}
+
+func TestLoader_RebalanceKeepsExactlyOnce(t *testing.T) {
+	const partitions = 6
+	cfg := startBus(t, partitions)
+	e := newEdge(t, cfg, "fra1")
+	db := newMemory()
+	lc := testConfig()
+	lc.Stall = config.Duration(20 * time.Second)
+	var produced sync.WaitGroup
+	quit := make(chan struct{})
+	produced.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-quit:
+				return
+			default:
+			}
+			v := e.seal(3)
+			e.put(int32(i%partitions), v)
+			if i%5 == 0 {
+				e.put(int32(i%partitions), v) // and once more
+			}
+		}
+	})
+	first := newLoader(t, lc, cfg, db)
+	stops := []func(){background(t, first.Run)}
+	loaders := []*Loader{first}
+	owned := func() (total int) {
+		for _, l := range loaders {
+			total += len(l.owned())
+		}
+		return total
+	}
+	settled := func(want int) func() error {
+		return func() error {
+			with := 0
+			for _, l := range loaders {
+				if len(l.owned()) > 0 {
+					with++
+				}
+				if err := l.Live(); err != nil {
+					return fmt.Errorf("not live: %w", err)
+				}
+			}
+			if owned() != partitions || with != want {
+				return fmt.Errorf("%d partitions with %d loaders", owned(), with)
+			}
+			return nil
+		}
+	}
+	waitFor(t, "first loader", settled(1))
+	for n := 2; n <= 3; n++ {
+		l := newLoader(t, lc, cfg, db)
+		loaders = append(loaders, l)
+		stops = append(stops, background(t, l.Run))
+		waitFor(t, fmt.Sprintf("%d loaders", n), settled(n))
+	}
+	for n := 2; n >= 1; n-- {
+		stops[n]()
+		loaders = loaders[:n]
+		waitFor(t, fmt.Sprintf("back to %d loaders", n), settled(n))
+	}
+	close(quit)
+	produced.Wait()
+	waitFor(t, "events in the store", func() error { return db.holds(e) })
+	if err := loaders[0].Live(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLoader_CannotCommitAfterItsPartitionsWentToAnother(t *testing.T) {
+	cfg := startBus(t, 1)
+	e := newEdge(t, cfg, "fra1")
+	e.put(0, e.seal(1))
+	db := newMemory()
+	l := newLoader(t, testConfig(), cfg, db)
+	stop := background(t, l.Run)
+	waitFor(t, "events in the store", func() error { return db.holds(e) })
+	s := l.state()
+	member, generation := s.cl.GroupMetadata()
+	stop()
+	other := newLoader(t, testConfig(), cfg, db)
+	background(t, other.Run)
+	waitFor(t, "other loader", func() error {
+		if len(other.owned()) == 0 {
+			return errors.New("owns nothing")
+		}
+		return other.Ready()
+	})
+	// The first loader's identity, on a connection that works.
+	err := l.commitOnce(context.Background(), &session{cl: other.state().cl, topicID: s.topicID}, member, generation, 0, 99, "")
+	if err == nil {
+		t.Fatal("a loader that is no longer in the group could commit")
+	}
+	if n := position(t, cfg, 0); n != 1 {
+		t.Errorf("position is %d, want 1", n)
+	}
+}
