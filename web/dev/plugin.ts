@@ -1,0 +1,137 @@
+// A Vite plugin that answers the API's paths with generated traffic, in `npm run dev` and `npm run preview`.
+// Awkward cases are zones of their own (see traffic.ts); `?mock=` in a request adds delay or errors:
+// slow-api.example answers after 2.5 s, broken-panel.example fails its top table.
+
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Connect, Plugin } from 'vite';
+import * as traffic from './traffic.ts';
+
+const json = (res: ServerResponse, status: number, body: unknown) => {
+  res.writeHead(status, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' });
+  res.end(JSON.stringify(body));
+};
+const ok = (res: ServerResponse, result: unknown, more: object = {}) =>
+  json(res, 200, { success: true, errors: [], messages: [], result, ...more });
+const fail = (res: ServerResponse, status: number, code: number, message: string) =>
+  json(res, status, { success: false, errors: [{ code, message }], messages: [], result: null });
+
+/** since/until as the API takes them: RFC 3339, or minutes back. In seconds. */
+function moment(value: string | null, fallback: number, now: number): number {
+  if (value === null || value === '') return now + fallback * 60;
+  if (/^-?\d+$/.test(value)) return now + Number(value) * 60;
+  const t = Date.parse(value);
+  return Number.isFinite(t) ? t / 1000 : Number.NaN;
+}
+
+function stream(req: IncomingMessage, res: ServerResponse, z: traffic.MockZone) {
+  res.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-store' });
+  const send = (first: boolean) => {
+    const now = Date.now() / 1000;
+    const newest = Math.floor(now) - 1;
+    const points = [];
+    for (let t = newest - (first ? 119 : 2); t <= newest; t++) points.push(traffic.livePoint(z, t));
+    res.write(`event: tick\ndata: ${JSON.stringify({ now, lag_seconds: 0.6 + traffic.noise(newest, 1), points })}\n\n`);
+  };
+  send(true);
+  const timer = setInterval(() => send(false), 1000);
+  req.on('close', () => clearInterval(timer));
+}
+
+function zoneList(res: ServerResponse, q: URLSearchParams) {
+  const page = Number(q.get('page') ?? 1);
+  const per = Number(q.get('per_page') ?? 20);
+  const found = traffic.zones.filter((z) => z.name.includes(q.get('name') ?? ''));
+  const rows = found.slice((page - 1) * per, page * per).map((z) => ({
+    id: z.id,
+    name: z.name,
+    status: 'active',
+    hosts: [z.name, `www.${z.name}`],
+    plan: { id: 'x', name: 'Enterprise', legacy_id: 'enterprise' },
+    created_on: '2026-01-01T00:00:00Z',
+  }));
+  ok(res, rows, { result_info: { page, per_page: per, count: rows.length, total_count: found.length } });
+}
+
+/** Answers a request below /client/v4, or gives false. `empty` serves an installation without any zone. */
+export function answer(req: IncomingMessage, res: ServerResponse, empty = false): boolean {
+  const url = new URL(req.url ?? '/', 'http://mock');
+  if (!url.pathname.startsWith('/client/v4')) return false;
+  const q = url.searchParams;
+  const path = url.pathname.slice('/client/v4'.length);
+  const now = Date.now() / 1000;
+  if (path === '/zones') {
+    if (empty) ok(res, [], { result_info: { page: 1, per_page: 50, count: 0, total_count: 0 } });
+    else zoneList(res, q);
+    return true;
+  }
+  if (path === '/system/status') {
+    ok(res, { version: '0.0.0-mock', uptime_seconds: 1, roles: [], edges: [] });
+    return true;
+  }
+  const m = /^\/zones\/([^/]+)\/analytics\/(\w+)$/.exec(path);
+  const z = m && !empty ? traffic.zones.find((x) => x.id === m[1]) : undefined;
+  if (!m || !z) {
+    fail(res, 404, 1001, 'Zone not found');
+    return true;
+  }
+  const since = moment(q.get('since'), -10080, now);
+  const until = moment(q.get('until'), 0, now);
+  if (!(since < until) || until - since > 366 * 86400) {
+    fail(res, 400, 1005, 'Please check time interval or your plan level');
+    return true;
+  }
+  const work = () => {
+    switch (m[2]) {
+      case 'dashboard': {
+        const a = traffic.dashboard(z, since, until, now);
+        return ok(res, a.result, { query: a.query });
+      }
+      case 'latency':
+        return ok(res, traffic.latency(z, since, until, now));
+      case 'top':
+        if (z.kind === 'broken_top') return fail(res, 500, 1100, 'query exceeded its memory limit (generated error)');
+        return ok(
+          res,
+          traffic.top(
+            z,
+            since,
+            until,
+            now,
+            q.get('dimension') ?? 'path',
+            q.get('metric') ?? 'requests',
+            Number(q.get('limit') ?? 10),
+          ),
+        );
+      case 'live':
+        return stream(req, res, z);
+    }
+    return fail(res, 404, 1000, 'no such route');
+  };
+  setTimeout(work, z.kind === 'slow_api' ? 2500 : 25);
+  return true;
+}
+
+// The headers of the Go handler, so that a page that breaks its own policy breaks here too.
+const policy =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
+  "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+export function mockPlugin(): Plugin {
+  const empty = process.env.MOCK_EMPTY === '1';
+  const handle: Connect.NextHandleFunction = (req, res, next) => {
+    if (!answer(req, res, empty)) next();
+  };
+  return {
+    name: 'spate-mock',
+    configureServer: (server) => {
+      server.middlewares.use(handle);
+    },
+    configurePreviewServer: (server) => {
+      server.middlewares.use((_req, res, next) => {
+        res.setHeader('Content-Security-Policy', policy);
+        next();
+      });
+      server.middlewares.use(handle);
+    },
+  };
+}

@@ -1,0 +1,101 @@
+// What the API answers, as far as the page reads it. docs/reference/api.md has the whole.
+
+export interface Zone {
+  id: string;
+  name: string;
+  status: string;
+  hosts?: string[];
+  created_on?: string;
+}
+
+type Counts = Record<string, number>;
+
+/** One point of the dashboard answer, and its totals. since and until are RFC 3339. */
+export interface Traffic {
+  since: string;
+  until: string;
+  requests: {
+    all: number;
+    cached: number;
+    uncached: number;
+    http_status: Counts;
+    country: Counts;
+    content_type: Counts;
+    ssl: { encrypted: number; unencrypted: number };
+  };
+  bandwidth: { all: number; cached: number; uncached: number };
+  threats: { all: number };
+  pageviews: { all: number };
+  uniques: { all: number };
+}
+
+export interface Dashboard {
+  query: { since: string; until: string; time_delta: number };
+  totals: Traffic;
+  timeseries: Traffic[];
+}
+
+/** Percentiles are null, or absent, when no event of the span carries a duration. */
+export interface LatencyPoint {
+  since: string;
+  until: string;
+  count: number;
+  p50_ms?: number | null;
+  p90_ms?: number | null;
+  p95_ms?: number | null;
+  p99_ms?: number | null;
+}
+
+export interface Latency {
+  time_delta: number;
+  totals: {
+    count: number;
+    mean_ms?: number | null;
+    p50_ms?: number | null;
+    p90_ms?: number | null;
+    p95_ms?: number | null;
+    p99_ms?: number | null;
+    p999_ms?: number | null;
+    max_ms?: number | null;
+  };
+  timeseries: LatencyPoint[];
+  /** counts are [index of the point, index of the bin, count]; only bins that hold something need be there. */
+  heatmap: { bins: { low_ms: number; high_ms: number }[]; counts: [number, number, number][] };
+}
+
+export interface TopRow {
+  value: string;
+  requests: number;
+  bytes: number;
+  errors: number;
+}
+
+export interface Top {
+  dimension: string;
+  rows: TopRow[];
+  total: { requests: number; bytes: number };
+}
+
+/** One second of live traffic; t in Unix seconds. */
+export interface LivePoint {
+  t: number;
+  requests: number;
+  bytes: number;
+  s2xx: number;
+  s3xx: number;
+  s4xx: number;
+  s5xx: number;
+  p50_ms?: number | null;
+  p99_ms?: number | null;
+}
+
+/** One tick of the live stream. now is in Unix seconds or RFC 3339. */
+export interface Tick {
+  now: number | string;
+  lag_seconds: number;
+  points: LivePoint[];
+}
+
+export interface SystemStatus {
+  version?: string;
+}

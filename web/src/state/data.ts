@@ -1,0 +1,107 @@
+// What the page shows, fetched for the state that the address holds.
+
+import { computed, type ReadonlySignal, signal } from '@preact/signals';
+import * as api from '../api/client.ts';
+import type { Dashboard, Latency, Zone } from '../api/types.ts';
+import { bounds, formatCode, previous, refreshEvery } from '../lib/range.ts';
+import { live as openLive } from './live.ts';
+import { dimension, liveOn, metric, range, zoneId } from './page.ts';
+import { type Resource, resource } from './resource.ts';
+
+/** How many charts the pointer is over: live numbers stand still while somebody reads them. */
+const hovers = signal(0);
+export const paused = computed(() => hovers.value > 0);
+export const hoverStart = () => {
+  hovers.value++;
+};
+export const hoverEnd = () => {
+  hovers.value = Math.max(0, hovers.peek() - 1);
+};
+
+const hovering = () => liveOn.value && paused.value;
+
+export const zones: Resource<Zone[]> = resource({
+  key: () => 'zones',
+  fetch: api.zones,
+  // Quick while there is none yet: the first request makes the first zone.
+  every: () => (zones.data.value?.length ? 60_000 : 2000),
+});
+
+/** The zone of the address, once the list is there; null when the list does not have it. */
+export const zone = computed(() => {
+  const list = zones.data.value;
+  return list ? (list.find((z) => z.id === zoneId.value) ?? null) : undefined;
+});
+
+const rangeKey = computed(() => {
+  const r = range.value;
+  return r.kind === 'relative' ? formatCode(r.minutes) : `${r.from}-${r.to}`;
+});
+
+const zoneRange = () => (zoneId.value ? `${zoneId.value}/${rangeKey.value}` : null);
+
+const empty = computed(() => dash.data.value?.totals.requests.all === 0);
+
+function every(): number {
+  const normal = refreshEvery(range.value, liveOn.value);
+  return normal > 0 && empty.value ? Math.min(normal, 2000) : normal;
+}
+
+export const dash: Resource<Dashboard> = resource({
+  key: zoneRange,
+  fetch: (signal) => api.dashboard(zoneId.value!, range.value, signal),
+  every,
+  paused: hovering,
+});
+
+export const lat = resource({
+  key: zoneRange,
+  fetch: (signal) => api.latency(zoneId.value!, range.value, signal),
+  every,
+  paused: hovering,
+});
+
+export const topRows = 12;
+
+export const topTable = resource({
+  key: () => zoneId.value && `${zoneId.value}/${rangeKey.value}/${dimension.value}/${metric.value}`,
+  fetch: (signal) => api.top(zoneId.value!, range.value, dimension.value, metric.value, topRows, signal),
+  // Reads the raw events: not every second.
+  every: () => Math.max(every(), every() > 0 && range.value.kind === 'relative' ? 3000 : 0),
+  paused: hovering,
+});
+
+// The previous period follows from what was answered, to the minute, so it is fetched once a minute at most.
+const before = computed(() => {
+  const d = dash.data.value;
+  if (!d || dash.stale.value) return null;
+  const p = previous(Date.parse(d.query.since), Date.parse(d.query.until), api.serverNow());
+  return `${zoneId.value}/${p.from}/${p.to}`;
+});
+const beforeRange = () => {
+  const [, from, to] = (before.value ?? '//').split('/');
+  return { kind: 'absolute' as const, from: Number(from), to: Number(to) };
+};
+
+export const prevDash = resource({
+  key: () => before.value,
+  fetch: (signal) => api.dashboard(zoneId.value!, beforeRange(), signal),
+});
+
+export const prevLat = resource({
+  key: () => before.value,
+  fetch: (signal): Promise<Latency> => api.latency(zoneId.value!, beforeRange(), signal),
+});
+
+export const stream = openLive(
+  () => (zone.value ? zoneId.value : null),
+  () => liveOn.value,
+  () => paused.value,
+);
+
+/** The span on the x axis of every chart, in ms: what was answered, or what was asked while nothing is there yet. */
+export const shownSpan: ReadonlySignal<{ from: number; to: number }> = computed(() => {
+  const d = dash.data.value;
+  if (d) return { from: Date.parse(d.query.since), to: Date.parse(d.query.until) };
+  return bounds(range.value, api.serverNow());
+});
