@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
@@ -21,7 +22,8 @@ import (
 //
 //   - it appends to groups.log and pids.log behind a torn entry, and does not read past that entry the next time;
 //   - it loads all retained records of a partition into memory at once, unless a snapshot.json fits the segments;
-//   - it takes sequence windows of producers from the last clean stop as if nothing had been produced since;
+//   - it takes the sequence numbers of producers from the last clean stop as if nothing had been produced since, or
+//     forgets them, so that a producer's retry after the crash is stored a second time (sequences.go);
 //   - it cuts a damaged tail off without a trace.
 //
 // Formats are those of kfake, version 1 of its persistence.
@@ -66,15 +68,16 @@ func recoverDir(dir string, crashed bool, log *slog.Logger) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	var windows sequenceWindows
 	for _, p := range parts {
 		if !p.IsDir() {
 			continue
 		}
-		if err := recoverPartition(dir, p.Name(), log); err != nil {
+		if err := recoverPartition(dir, p.Name(), &windows, log); err != nil {
 			return fmt.Errorf("partition %s: %w", p.Name(), err)
 		}
 	}
-	return nil
+	return windows.write(dir)
 }
 
 // cutStateLog cuts a torn tail off a log of entries: length, CRC-32C, version and data, little-endian.
@@ -158,6 +161,8 @@ type segment struct {
 	mod  int64 // last write, ms since 1970
 }
 
+func (s segment) file() string { return strconv.FormatInt(s.base, 10) + ".dat" }
+
 // listSegments returns the segments in a partition's folder, oldest first.
 func listSegments(pdir string) ([]segment, error) {
 	entries, err := os.ReadDir(pdir)
@@ -189,15 +194,25 @@ func listSegments(pdir string) ([]segment, error) {
 
 // recoverPartition cuts the torn tail of the newest segment and writes a snapshot that fits, from which the engine
 // loads segment by segment.
-func recoverPartition(dir, name string, log *slog.Logger) error {
+func recoverPartition(dir, name string, windows *sequenceWindows, log *slog.Logger) error {
 	pdir := filepath.Join(dir, "partitions", name)
 	segs, err := listSegments(pdir)
 	if err != nil || len(segs) == 0 {
 		return err
 	}
 	last := &segs[len(segs)-1]
-	path := filepath.Join(pdir, strconv.FormatInt(last.base, 10)+".dat")
-	good, err := goodBytes(path, last.base)
+	path := filepath.Join(pdir, last.file())
+	producers, err := windows.of(name)
+	if err != nil {
+		return err
+	}
+	if len(segs) > 1 { // a producer's last batches may lie before the last roll
+		before := segs[len(segs)-2]
+		if _, err := scanSegment(filepath.Join(pdir, before.file()), before.base, producers.see); err != nil {
+			return err
+		}
+	}
+	good, err := scanSegment(path, last.base, producers.see)
 	if err != nil {
 		return err
 	}
@@ -242,8 +257,21 @@ func recoverPartition(dir, name string, log *slog.Logger) error {
 	return writeSynced(filepath.Join(pdir, "snapshot.json"), out)
 }
 
-// goodBytes returns how much of a segment are whole record batches with a right checksum and rising offsets.
-func goodBytes(path string, base int64) (int64, error) {
+// batchHeader is the fixed part of a Kafka record batch.
+type batchHeader [61]byte
+
+func (h *batchHeader) first() int64     { return int64(binary.BigEndian.Uint64(h[0:])) }
+func (h *batchHeader) length() int64    { return int64(binary.BigEndian.Uint32(h[8:])) } // after this field
+func (h *batchHeader) crc() uint32      { return binary.BigEndian.Uint32(h[17:]) }
+func (h *batchHeader) lastDelta() int32 { return int32(binary.BigEndian.Uint32(h[23:])) }
+func (h *batchHeader) producer() int64  { return int64(binary.BigEndian.Uint64(h[43:])) }
+func (h *batchHeader) epoch() int16     { return int16(binary.BigEndian.Uint16(h[51:])) }
+func (h *batchHeader) sequence() int32  { return int32(binary.BigEndian.Uint32(h[53:])) }
+func (h *batchHeader) records() int32   { return int32(binary.BigEndian.Uint32(h[57:])) }
+
+// scanSegment calls see for each whole record batch with a right checksum and a rising offset, up to the first that is
+// not, and returns how many bytes those are.
+func scanSegment(path string, base int64, see func(*batchHeader)) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err
@@ -251,30 +279,29 @@ func goodBytes(path string, base int64) (int64, error) {
 	defer f.Close()
 	var (
 		good int64
-		head [61]byte
+		head batchHeader
 		buf  []byte
-		r    = &countingReader{r: f}
+		r    = bufio.NewReaderSize(f, 1<<20)
 	)
+	const after = len(head) - 12 // of the header, behind the length field
 	for {
 		if _, err := io.ReadFull(r, head[:]); err != nil {
 			return good, endOfFile(err)
 		}
-		first := int64(binary.BigEndian.Uint64(head[:]))
-		length := int64(binary.BigEndian.Uint32(head[8:]))
-		if first < base || length < 49 || length > 1<<30 || head[16] != 2 {
+		if head.first() < base || head.length() < int64(after) || head.length() > 1<<30 || head[16] != 2 {
 			return good, nil
 		}
-		rest := int(length) - 49
+		rest := int(head.length()) - after
 		buf = slices.Grow(buf[:0], rest)[:rest]
 		if _, err := io.ReadFull(r, buf); err != nil {
 			return good, endOfFile(err)
 		}
-		sum := crc32.Update(crc32.Checksum(head[21:], castagnoli), castagnoli, buf)
-		if sum != binary.BigEndian.Uint32(head[17:]) {
+		if crc32.Update(crc32.Checksum(head[21:], castagnoli), castagnoli, buf) != head.crc() {
 			return good, nil
 		}
-		good = r.n
-		base = first + int64(int32(binary.BigEndian.Uint32(head[23:]))) + 1
+		good += int64(len(head) + rest)
+		base = head.first() + int64(head.lastDelta()) + 1
+		see(&head)
 	}
 }
 
@@ -283,17 +310,6 @@ func endOfFile(err error) error {
 		return nil
 	}
 	return err
-}
-
-type countingReader struct {
-	r io.Reader
-	n int64
-}
-
-func (c *countingReader) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
 }
 
 // transactional says whether an index of the partition marks a batch as part of a transaction.
