@@ -10,7 +10,7 @@ import (
 type columnSpec struct {
 	fields []field
 	square bool // columns may stand in [brackets]
-	min    int // columns that a line must have; more than len(fields) are allowed, writers add new ones at the end
+	min    int  // columns that a line must have; more than len(fields) are allowed, writers add new ones at the end
 	// accept looks at the raw columns where the format has rules of its own; a reason refuses the line.
 	accept func(r *record, cols [][]byte) (column int, reason string)
 }
@@ -78,7 +78,7 @@ func splitColumns(line []byte, sep byte, square bool, cols [][]byte, starts []in
 			for i < len(line) && line[i] == ' ' {
 				i++
 			}
-			if i == len(line) {
+			if i >= len(line) {
 				break
 			}
 		} else if i > len(line) {
@@ -131,9 +131,13 @@ var albColumns = columnSpec{
 	accept: func(_ *record, cols [][]byte) (int, string) {
 		switch string(cols[0]) {
 		case "http", "https", "h2", "grpcs", "ws", "wss":
-			return 0, ""
+		default:
+			return 0, "not a type of an application load balancer"
 		}
-		return 0, "not a type of an application load balancer"
+		if !isDash(cols[16]) && !bytes.HasPrefix(cols[16], []byte("arn:")) {
+			return 13, "columns are shifted: a quote in this value is not escaped"
+		}
+		return 0, ""
 	},
 }
 

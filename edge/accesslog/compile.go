@@ -144,6 +144,7 @@ func link(toks []token) (*program, error) {
 				}
 			} else {
 				s.delim = next.lit
+				s.quoted = s.quoted || i > 0 && strings.HasSuffix(toks[i-1].lit, `"`) && next.lit[0] == '"'
 				if next.lit[0] == ' ' && len(next.lit) == 1 {
 					s.skip = t.spaces
 				}

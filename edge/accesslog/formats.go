@@ -50,8 +50,8 @@ func Formats() []Format {
 		out = append(out, Format{Name: t.name, Doc: t.doc, Source: t.src, rank: t.rank, make: p.parser})
 	}
 	return append(out,
-		Format{Name: "cloudfront", Doc: "Amazon CloudFront standard log (tab separated)", rank: 26, state: true, make: w3cSpec{cloudFrontColumns}.parser},
-		Format{Name: "iis", Doc: "Microsoft IIS, W3C extended; default columns until #Fields", rank: 24, state: true, make: w3cSpec{iisColumns}.parser},
+		Format{Name: "cloudfront", Doc: "Amazon CloudFront standard log (tab separated)", rank: 26, state: true, make: w3cSpec{cloudFrontColumns, "x-edge-location"}.parser},
+		Format{Name: "iis", Doc: "Microsoft IIS, W3C extended; default columns until #Fields", rank: 24, state: true, make: w3cSpec{iisColumns, ""}.parser},
 		Format{Name: "w3c", Doc: "W3C extended with #Fields", rank: 25, state: true, make: w3cSpec{}.parser},
 		Format{Name: "alb", Doc: "AWS application load balancer", rank: 23, make: albColumns.parser},
 		Format{Name: "elb", Doc: "AWS classic load balancer", rank: 22, make: elbColumns.parser},

@@ -166,7 +166,10 @@ func (r *record) setTLS(f field, v []byte, raw bool) string {
 	}
 	switch f {
 	case fTLSProtocol:
-		e.ClientSSLProtocol = tlsProtocol(r.text(v, raw))
+		if v = tlsProtocol(r.text(v, raw)); !isTLSProtocol(v) {
+			return "not a TLS version"
+		}
+		e.ClientSSLProtocol = v
 	case fTLSVersionID:
 		n, ok := parseUint(v)
 		if !ok {
@@ -192,7 +195,7 @@ func (r *record) setTLS(f field, v []byte, raw bool) string {
 			return "not the number of a cipher suite"
 		}
 		from := len(r.scratch)
-		r.scratch = append(r.scratch, tls.CipherSuiteName(uint16(n))...)
+		r.scratch = append(r.scratch, cipherName(uint16(n))...)
 		e.ClientSSLCipher = r.scratch[from:len(r.scratch):len(r.scratch)]
 	case fSNI:
 		e.ClientSSLServerName = r.text(v, raw)
@@ -210,9 +213,9 @@ func (r *record) setTLS(f field, v []byte, raw bool) string {
 // tlsProtocol gives OpenSSL's spelling for what Go, Envoy and others write.
 func tlsProtocol(v []byte) []byte {
 	switch string(v) {
-	case "1.3", "TLS13", "TLS 1.3", "TLS1.3", "tls1.3":
+	case "1.3", "TLS13", "TLS 1.3", "TLS1.3", "tls1.3", "TLSV1.3":
 		return textTLS13
-	case "1.2", "TLS12", "TLS 1.2", "TLS1.2", "tls1.2":
+	case "1.2", "TLS12", "TLS 1.2", "TLS1.2", "tls1.2", "TLSV1.2":
 		return textTLS12
 	case "1.1", "TLS11", "TLS 1.1", "TLS1.1", "tls1.1":
 		return textTLS11
@@ -220,4 +223,39 @@ func tlsProtocol(v []byte) []byte {
 		return textTLS10
 	}
 	return v
+}
+
+// isTLSProtocol tells whether v may name a version; cipher suites and other neighbours do not pass.
+func isTLSProtocol(v []byte) bool {
+	for _, p := range [...]string{"TLS", "SSL", "DTLS", "QUIC", "unknown", "UNKNOWN"} {
+		if len(v) <= 10 && len(v) >= len(p) && string(v[:len(p)]) == p {
+			return bytes.IndexByte(v, '_') < 0
+		}
+	}
+	return len(v) == 0
+}
+
+// cipherName names a cipher suite; those that Go's servers choose without the allocations of tls.CipherSuiteName.
+func cipherName(id uint16) string {
+	switch id {
+	case tls.TLS_AES_128_GCM_SHA256:
+		return "TLS_AES_128_GCM_SHA256"
+	case tls.TLS_AES_256_GCM_SHA384:
+		return "TLS_AES_256_GCM_SHA384"
+	case tls.TLS_CHACHA20_POLY1305_SHA256:
+		return "TLS_CHACHA20_POLY1305_SHA256"
+	case tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256:
+		return "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
+	case tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384:
+		return "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
+	case tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256:
+		return "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+	case tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384:
+		return "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
+	case tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256:
+		return "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"
+	case tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256:
+		return "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"
+	}
+	return tls.CipherSuiteName(id)
 }

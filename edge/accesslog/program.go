@@ -148,12 +148,27 @@ func quotedValue(rest []byte, s *step) (end, next int) {
 		if string(rest[i:n]) != s.delim {
 			continue
 		}
-		if s.digit && (n == len(rest) || rest[n] != '-' && (rest[n] < '0' || rest[n] > '9')) {
+		if s.digit && !startsNumber(rest[n:]) {
 			continue
 		}
 		return i, n
 	}
 }
+
+// startsNumber tells whether v starts with a number, or '-', and then a space.
+func startsNumber(v []byte) bool {
+	i := 0
+	for i < len(v) && v[i] >= '0' && v[i] <= '9' {
+		i++
+	}
+	if i == 0 && len(v) > 0 && v[0] == '-' {
+		i = 1
+	}
+	return i > 0 && (i == len(v) || v[i] == ' ')
+}
+
+// maxTries bounds how often the rest of a line is looked at, so that a line of nothing but quotes costs no more than others.
+const maxTries = 32
 
 // lastValue finds the end of the last value of a line. A closing quote that is not there is forgiven: the line was cut, by a
 // limit of the writer or a crash, and the value is all that is left of it, in its own place.
@@ -177,7 +192,7 @@ func lastValue(rest []byte, s *step, extras bool) (end, next int) {
 		}
 		return end, next
 	}
-	for i := 0; ; i++ {
+	for i, tries := 0, 0; ; i++ {
 		j := bytes.IndexByte(rest[i:], '"')
 		if j < 0 {
 			return n, n
@@ -190,8 +205,13 @@ func lastValue(rest []byte, s *step, extras bool) (end, next int) {
 		if d > n || string(rest[i:d]) != s.delim {
 			continue
 		}
-		if d == n || extras && validExtras(rest[d:]) || blank(rest[d:]) {
+		if d == n {
 			return i, n
+		}
+		if rest[d] == ' ' && tries < maxTries {
+			if tries++; extras && validExtras(rest[d:]) || blank(rest[d:]) {
+				return i, n
+			}
 		}
 	}
 }

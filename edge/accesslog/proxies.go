@@ -77,7 +77,7 @@ func acceptDate(line []byte) int {
 			return -1
 		}
 		i += j
-		if line[i-1] == ' ' && line[i+3] == '/' && line[i+7] == '/' && line[i+12] == ':' && bytes.IndexByte(line[i:], ']') > 20 {
+		if line[i-1] == ' ' && line[i+3] == '/' && line[i+7] == '/' && line[i+12] == ':' && bytes.IndexByte(line[i:min(i+40, len(line))], ']') > 20 {
 			return i
 		}
 	}

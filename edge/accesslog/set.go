@@ -261,7 +261,7 @@ func (r *record) time(v []byte) (int64, bool) {
 	}
 	unit := 9
 	switch n := len(whole); { // seconds until the year 5138, and so on
-	case n == 0 || n > 19:
+	case n < 9 || n > 19: // nine digits of seconds are 1973
 		return 0, false
 	case n > 17:
 		unit = 0
@@ -330,7 +330,7 @@ func (r *record) setStatus(v []byte) string {
 
 // setUser refuses what shows that columns are shifted.
 func (r *record) setUser(v []byte, raw bool) string {
-	if len(v) >= 2 && v[0] == '-' && v[1] == ' ' {
+	if n := len(v); n >= 2 && (v[0] == '-' && v[1] == ' ' || v[n-1] == '-' && v[n-2] == ' ') {
 		return "more columns than the format has"
 	}
 	r.e.ClientRequestUser = r.text(v, raw)

@@ -14,6 +14,8 @@ type w3cParser struct {
 	quirks     []quirk
 	exact      bool // the number of columns is known from #Fields
 	cloudFront bool
+	need       string
+	foreign    bool // #Fields lacks the column that this format needs
 	cols       [][]byte
 	starts     []int
 	maxLine    int
@@ -32,10 +34,11 @@ const (
 // w3cSpec makes parsers that know the columns before any #Fields line.
 type w3cSpec struct {
 	fields string
+	need   string // column without which a log is another program's
 }
 
 func (s w3cSpec) parser(o Options) Parser {
-	p := &w3cParser{maxLine: o.MaxLine, cols: make([][]byte, 0, maxColumns), starts: make([]int, 0, maxColumns)}
+	p := &w3cParser{need: s.need, maxLine: o.MaxLine, cols: make([][]byte, 0, maxColumns), starts: make([]int, 0, maxColumns)}
 	p.clock.zone = o.Zone
 	if s.fields != "" {
 		p.setFields([]byte(s.fields))
@@ -56,6 +59,9 @@ func (p *w3cParser) Parse(line []byte, e *event.HTTP) error {
 			p.setFields(rest)
 		}
 		return ErrNoRequest
+	}
+	if p.foreign {
+		return p.refuse(line, "line", 0, "not the columns of this format")
 	}
 	if len(p.fields) == 0 {
 		return p.refuse(line, "line", 0, "no #Fields line came before it")
@@ -138,6 +144,7 @@ func (p *w3cParser) spaces(v []byte) []byte {
 // setFields takes the names of the columns.
 func (p *w3cParser) setFields(names []byte) {
 	p.fields, p.quirks, p.exact = p.fields[:0], p.quirks[:0], true
+	p.foreign = !bytes.Contains(names, []byte(p.need))
 	p.cloudFront = bytes.Contains(names, []byte("x-edge-location"))
 	for _, name := range bytes.Fields(names) {
 		if len(p.fields) == maxColumns {
