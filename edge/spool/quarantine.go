@@ -1,0 +1,200 @@
+package spool
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spate-io/spate/event/batch"
+)
+
+// Directories in a spool's directory.
+const (
+	cursorDir     = "cursors"
+	quarantineDir = "quarantine"
+	refusedDir    = "refused"
+	idFile        = "id"
+)
+
+// Damage is a stretch of a segment that could not be read, or a whole file that did not belong.
+type Damage struct {
+	Segment uint64    `json:"segment"`
+	Offset  int64     `json:"offset"`
+	Length  int64     `json:"length"`
+	File    string    `json:"file"` // copy in quarantine/, empty when the copy could not be made
+	Reason  string    `json:"reason"`
+	Time    time.Time `json:"time"`
+}
+
+// Damages lists what this process has found damaged, oldest first.
+func (s *Spool) Damages() []Damage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Damage(nil), s.damages...)
+}
+
+// setAside copies a damaged stretch of a segment to quarantine and reports it, once however many cursors meet it. When
+// the copy cannot be made the segment is kept as a whole when its time has come.
+func (s *Spool) setAside(g *segment, f io.ReaderAt, from, to int64, cause error) {
+	s.mu.Lock()
+	for _, d := range s.damages {
+		if d.Segment == g.num && d.Offset == from {
+			s.mu.Unlock()
+			return
+		}
+	}
+	d := Damage{Segment: g.num, Offset: from, Length: to - from, Reason: cause.Error(), Time: s.now()}
+	s.damages = append(s.damages, d)
+	at := len(s.damages) - 1
+	s.mu.Unlock()
+
+	name := fmt.Sprintf("%016d-%d-%d.bad", g.num, from, to-from)
+	err := errNothingToCopy
+	if f != nil {
+		err = s.copyOut(f, from, to, filepath.Join(s.cfg.Dir, quarantineDir, name))
+	}
+	s.mu.Lock()
+	if err == nil {
+		s.damages[at].File = name
+	} else {
+		g.keep = true
+	}
+	s.mu.Unlock()
+	s.met.damages.Inc()
+	s.met.damagedBytes.Add(float64(to - from))
+	s.log.Error("spool is damaged, stretch set aside", "segment", g.num, "offset", from, "bytes", to-from, "reason", cause, "copy", name, "copy_err", err)
+}
+
+var errNothingToCopy = errors.New("segment cannot be opened")
+
+// copyOut copies a stretch of a file. A copy that is there already is left alone.
+func (s *Spool) copyOut(f io.ReaderAt, from, to int64, name string) error {
+	if old, err := s.fs.Open(name); err == nil {
+		size, err := old.Size()
+		if err = errors.Join(err, old.Close()); err == nil && size == to-from {
+			return nil
+		}
+	}
+	b := make([]byte, to-from)
+	if err := readFull(f, b, from); err != nil {
+		return fmt.Errorf("copy damaged bytes: %w", err)
+	}
+	return s.writeFile(name, b)
+}
+
+// writeFile writes a file whole and durable or not at all.
+func (s *Spool) writeFile(name string, b []byte) error {
+	tmp := name + ".tmp"
+	f, err := s.fs.Edit(tmp)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if err = f.Truncate(0); err == nil {
+		_, err = f.WriteAt(b, 0)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = s.fs.Rename(tmp, name)
+	}
+	if err == nil {
+		err = s.fs.SyncDir(filepath.Dir(name))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+// Refusal says why a destination would not have a batch.
+type Refusal struct {
+	Destination string    `json:"destination"`
+	Batch       string    `json:"batch"` // edge/epoch/sequence, empty when the header could not be read
+	Code        uint16    `json:"code"`
+	Reason      string    `json:"reason"`
+	Events      uint32    `json:"events"`
+	Time        time.Time `json:"time"`
+}
+
+// Refuse sets a batch aside that a destination has refused: the batch as refused/<destination>/<name>.batch and why as
+// <name>.json beside it. When the disk does not take them, the segment that holds the batch is kept instead and
+// moves to quarantine later. Commit the record afterwards.
+func (c *Cursor) Refuse(at Position, code uint16, reason string) {
+	s := c.s
+	b, err := c.Reread(at)
+	v := Refusal{Destination: c.name, Code: code, Reason: reason, Time: s.now().UTC()}
+	name := fmt.Sprintf("%016d-%d", at.Segment, at.Offset)
+	if h, _, herr := batch.ParseHeader(b); err == nil && herr == nil {
+		v.Batch, v.Events = h.Name.String(), h.Events
+		name = strings.ReplaceAll(v.Batch, "/", "-")
+	}
+	if err == nil {
+		dir := filepath.Join(s.cfg.Dir, refusedDir, c.name)
+		err = s.fs.MkdirAll(dir)
+		if err == nil {
+			err = s.writeFile(filepath.Join(dir, name+".batch"), b)
+		}
+		if err == nil {
+			why, jerr := json.MarshalIndent(v, "", "  ")
+			err = errors.Join(jerr, s.writeFile(filepath.Join(dir, name+".json"), append(why, '\n')))
+		}
+	}
+	if err != nil {
+		s.mu.Lock()
+		for _, g := range s.segs {
+			if g.num == at.Segment {
+				g.keep = true
+			}
+		}
+		s.mu.Unlock()
+	}
+	s.met.refused(c.name, v.Events)
+	s.log.Error("batch was refused and is set aside", "destination", c.name, "batch", v.Batch, "code", code, "reason", reason, "events", v.Events, "err", err)
+}
+
+// count gives the batches of a segment with an index in [from, to) and the events in them, reading headers only.
+func (s *Spool) count(g *segment, from, to uint64) (batches, events uint64) {
+	f, err := s.fs.Open(s.segmentPath(g.num))
+	if err != nil {
+		return to - from, 0
+	}
+	defer f.Close() //nolint:errcheck // opened for reading
+	_ = headers(f, segmentHeader, g.size, func(h recHeader, off int64) error {
+		if h.typ != typeBatch || h.index < from || h.index >= to {
+			return nil
+		}
+		batches++
+		if bh, err := batchHeader(f, h, off); err == nil {
+			events += uint64(bh.Events)
+		}
+		return nil
+	})
+	return batches, events
+}
+
+// batchHeader reads the header of the batch in the record at off.
+func batchHeader(f io.ReaderAt, h recHeader, off int64) (batch.Header, error) {
+	var n [4]byte
+	if err := readFull(f, n[:], off+recordHeader); err != nil {
+		return batch.Header{}, err
+	}
+	skip := 4 + originSize*(int64(n[0])|int64(n[1])<<8|int64(n[2])<<16|int64(n[3])<<24)
+	size := min(int64(h.length)-skip, batch.HeaderSize+255)
+	if size <= 0 {
+		return batch.Header{}, errLayout
+	}
+	b := make([]byte, size)
+	if err := readFull(f, b, off+recordHeader+skip); err != nil {
+		return batch.Header{}, err
+	}
+	bh, _, err := batch.ParseHeader(b)
+	if err != nil {
+		return batch.Header{}, fmt.Errorf("read batch header: %w", err)
+	}
+	return bh, nil
+}
