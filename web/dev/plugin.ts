@@ -1,5 +1,5 @@
 // A Vite plugin that answers the API's paths with generated traffic, in `npm run dev` and `npm run preview`.
-// Awkward cases are zones of their own (see traffic.ts); `?mock=` in a request adds delay or errors:
+// Awkward cases are zones of their own (see traffic.ts); e.g.
 // slow-api.example answers after 2.5 s, broken-panel.example fails its top table.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -76,6 +76,7 @@ export function answer(req: IncomingMessage, res: ServerResponse, empty = false)
   }
   const since = moment(q.get('since'), -10080, now);
   const until = moment(q.get('until'), 0, now);
+  const delta = Number(q.get('time_delta') ?? 0);
   if (!(since < until) || until - since > 366 * 86400) {
     fail(res, 400, 1005, 'Please check time interval or your plan level');
     return true;
@@ -83,11 +84,11 @@ export function answer(req: IncomingMessage, res: ServerResponse, empty = false)
   const work = () => {
     switch (m[2]) {
       case 'dashboard': {
-        const a = traffic.dashboard(z, since, until, now);
+        const a = traffic.dashboard(z, since, until, now, delta);
         return ok(res, a.result, { query: a.query });
       }
       case 'latency':
-        return ok(res, traffic.latency(z, since, until, now));
+        return ok(res, traffic.latency(z, since, until, now, delta));
       case 'top':
         if (z.kind === 'broken_top') return fail(res, 500, 1100, 'query exceeded its memory limit (generated error)');
         return ok(

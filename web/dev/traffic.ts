@@ -1,8 +1,6 @@
 // Generated traffic for development and tests. The same zone and second always give the same numbers.
 // It is never part of the build.
 
-import { resolutionMinutes } from '../src/lib/resolution.ts';
-
 /** A made-up zone and what is awkward about it. */
 export interface MockZone {
   id: string;
@@ -175,9 +173,17 @@ function addUp(into: any, from: any) {
   }
 }
 
-/** Bucket edges in seconds for a range; the step follows the API's table. */
-export function edges(since: number, until: number): { starts: number[]; step: number } {
-  const minutes = resolutionMinutes(Math.round((until - since) / 60));
+/** Minutes per point by the length of the range, when the question does not say. */
+function defaultDelta(minutes: number): number {
+  if (minutes < 60) return 1;
+  if (minutes < 420) return 15;
+  if (minutes < 900) return 30;
+  return minutes <= 4320 ? 60 : 1440;
+}
+
+/** Starts of the points of a range, widened to whole points, and their length; all in seconds. */
+export function edges(since: number, until: number, delta: number): { starts: number[]; step: number } {
+  const minutes = delta || defaultDelta((until - since) / 60);
   const step = minutes * 60;
   const starts: number[] = [];
   for (let t = Math.floor(since / step) * step; t < until; t += step) starts.push(t);
@@ -185,8 +191,8 @@ export function edges(since: number, until: number): { starts: number[]; step: n
 }
 
 /** The dashboard answer, in seconds since the epoch. */
-export function dashboard(z: MockZone, since: number, until: number, now: number) {
-  const { starts, step } = edges(since, until);
+export function dashboard(z: MockZone, since: number, until: number, now: number, delta = 0) {
+  const { starts, step } = edges(since, until, delta);
   const timeseries = starts.map((t) => point(z, t, t + step, now));
   const first = starts[0] ?? since;
   const last = (starts.at(-1) ?? since) + step;
@@ -230,8 +236,8 @@ function quantile(counts: Float64Array, total: number, q: number): number | null
 }
 
 /** The latency answer. */
-export function latency(z: MockZone, since: number, until: number, now: number) {
-  const { starts, step } = edges(since, until);
+export function latency(z: MockZone, since: number, until: number, now: number, delta = 0) {
+  const { starts, step } = edges(since, until, delta);
   const sum = new Float64Array(bins.length);
   const counts: [number, number, number][] = [];
   let all = 0;

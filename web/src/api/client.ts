@@ -1,6 +1,7 @@
 // Calls of the API that the page came from.
 
-import { apiBounds, type Range } from '../lib/range.ts';
+import { apiBounds, lengthMinutes, type Range } from '../lib/range.ts';
+import { resolutionMinutes } from '../lib/resolution.ts';
 import type { Dashboard, Latency, Top, Traffic, Zone } from './types.ts';
 
 /** An answer that is not a success: HTTP status (0: no answer), the API's error code (0: none) and its words. */
@@ -70,7 +71,7 @@ async function call<T>(path: string, params: Record<string, string>, signal?: Ab
 /** All zones, by name. Pages are followed to the end. */
 export async function zones(signal?: AbortSignal): Promise<Zone[]> {
   const all: Zone[] = [];
-  const perPage = 50;
+  const perPage = 500;
   for (let page = 1; page <= 200; page++) {
     const body = await call<Zone[] | null>('/zones', { page: String(page), per_page: String(perPage) }, signal);
     const rows = body.result ?? [];
@@ -83,12 +84,17 @@ export async function zones(signal?: AbortSignal): Promise<Zone[]> {
 
 const analytics = (zone: string, what: string) => `/zones/${encodeURIComponent(zone)}/analytics/${what}`;
 
+/** Bounds and length of a point: the same for all panels, so that their totals are about the same span. */
+function window(range: Range): Record<string, string> {
+  return { ...apiBounds(range), time_delta: String(resolutionMinutes(lengthMinutes(range))) };
+}
+
 /** Where the live stream of a zone is. */
 export const liveUrl = (zone: string) => `/client/v4${analytics(zone, 'live')}`;
 
 /** Traffic of a zone in exactly this range (continuous=false: the window is not moved). */
 export async function dashboard(zone: string, range: Range, signal?: AbortSignal): Promise<Dashboard> {
-  const params = { ...apiBounds(range), continuous: 'false' };
+  const params = { ...window(range), continuous: 'false' };
   const body = await call<{ totals: Traffic; timeseries: Traffic[] | null }>(
     analytics(zone, 'dashboard'),
     params,
@@ -103,7 +109,7 @@ export async function dashboard(zone: string, range: Range, signal?: AbortSignal
 
 /** Latency percentiles and histogram of a zone. */
 export async function latency(zone: string, range: Range, signal?: AbortSignal): Promise<Latency> {
-  const { result } = await call<Latency>(analytics(zone, 'latency'), apiBounds(range), signal);
+  const { result } = await call<Latency>(analytics(zone, 'latency'), window(range), signal);
   return {
     ...result,
     timeseries: result.timeseries ?? [],
@@ -120,7 +126,7 @@ export async function top(
   limit: number,
   signal?: AbortSignal,
 ): Promise<Top> {
-  const params = { ...apiBounds(range), dimension, metric, limit: String(limit) };
+  const params = { ...window(range), dimension, metric, limit: String(limit) };
   const { result } = await call<Top>(analytics(zone, 'top'), params, signal);
   return { ...result, rows: result.rows ?? [] };
 }

@@ -92,13 +92,17 @@ export function palette(dark: boolean): Uint32Array {
   return out;
 }
 
+// The palest colour stands for this part of the largest count and for all below: three powers of ten to tell apart.
+const span = 1000;
+
 /** Paints the grid into pixels of one per cell, top row first. Colour goes with the logarithm of the count. */
 export function paint(g: Grid, colors: Uint32Array, pixels: Uint32Array) {
-  const scale = g.max > 0 ? 254 / Math.log1p(g.max) : 0;
+  const floor = Math.max(Math.min(1, g.max / 2), g.max / span);
+  const scale = g.max > floor ? 254 / Math.log(g.max / floor) : 0;
   for (let c = 0; c < g.columns; c++) {
     for (let r = 0; r < g.rows; r++) {
       const n = g.cells[c * g.rows + r]!;
-      const i = n < 0.05 ? 0 : 1 + Math.round(Math.log1p(n) * scale);
+      const i = n < 0.05 ? 0 : 1 + Math.max(0, Math.round(Math.log(n / floor) * scale));
       pixels[(g.rows - 1 - r) * g.columns + c] = colors[Math.min(255, i)]!;
     }
   }

@@ -72,8 +72,8 @@ export function logRange(values: Iterable<number | null | undefined>): [number, 
     if (v > max) max = v;
   }
   if (max === 0) return [1, 1000];
-  let lo = min / 1.25;
-  let hi = max * 1.25;
+  let lo = min / 1.5;
+  let hi = max * 1.5;
   if (hi / lo < 10) {
     const middle = Math.sqrt(lo * hi);
     lo = middle / Math.sqrt(10);

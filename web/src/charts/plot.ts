@@ -57,7 +57,7 @@ function seriesOptions(s: Series): uPlot.Series {
       ...base,
       width: 0,
       fill: stroke,
-      paths: uPlot.paths.bars!({ size: [0.86, 64, 1], radius: s.stacked ? 0 : 0.12 }),
+      paths: uPlot.paths.bars!({ size: [0.86, 200, 1], radius: s.stacked ? 0 : 0.12 }),
     };
   }
   // A lone point between gaps has no line: show it as a dot.
@@ -125,7 +125,7 @@ export function createPlot(o: PlotOptions): uPlot {
   const options: uPlot.Options = {
     width: Math.max(120, o.host.clientWidth),
     height: o.height,
-    padding: [10, 8, 0, 0],
+    padding: [10, 18, 0, 0],
     legend: { show: false },
     tzDate: (s) => (o.utc ? uPlot.tzDate(new Date(s * 1000), 'Etc/UTC') : new Date(s * 1000)),
     scales: {
@@ -137,7 +137,7 @@ export function createPlot(o: PlotOptions): uPlot {
       {
         stroke: muted,
         font,
-        size: 40,
+        size: (_u, labels) => (labels?.some((l) => l.includes('\n')) ? 46 : 30),
         gap: 6,
         space: 64,
         grid: { show: false },

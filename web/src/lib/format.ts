@@ -20,7 +20,7 @@ export function exact(n: Maybe): string {
 function three(n: number): string {
   const a = Math.abs(n);
   const digits = a >= 99.95 ? 0 : a >= 9.995 ? 1 : 2;
-  return n.toFixed(digits).replace(/\.?0+$/, (m) => (m.startsWith('.') ? '' : m));
+  return String(Number(n.toFixed(digits)));
 }
 
 function scaled(n: number, step: number, units: string[]): string {
@@ -36,11 +36,11 @@ function scaled(n: number, step: number, units: string[]): string {
   return unit ? number + thin + unit : number;
 }
 
-/** A count: 0, 999, 9,999, then 12.3 k, 1.2 M, 3.4 G, 5.6 T. */
+/** A count: 0, 999, 9,999, then 12.3 k, 1.2 M, 3.4 bn, 5.6 tn. */
 export function count(n: Maybe): string {
   if (!known(n)) return missing;
   if (Math.abs(n) < 10_000 && Number.isInteger(n)) return whole.format(n);
-  return scaled(n, 1000, ['', 'k', 'M', 'G', 'T', 'P', 'E']);
+  return scaled(n, 1000, ['', 'k', 'M', 'bn', 'tn']);
 }
 
 /** Bytes in decimal units: 512 B, 1.2 kB, 3.4 GB. */

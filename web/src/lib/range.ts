@@ -169,11 +169,15 @@ export function refreshEvery(r: Range, live: boolean): number {
   return r.minutes <= 360 ? 10_000 : 30_000;
 }
 
-/** The previous period of the same length as the one answered, to the minute, and never longer than what has passed. */
-export function previous(since: number, until: number, now: number): { from: number; to: number } {
+/**
+ * The previous period of the same length as the one answered, to the minute, and never longer than what has passed.
+ * Undefined when it begins before what the API answers.
+ */
+export function previous(since: number, until: number, now: number): { from: number; to: number } | undefined {
   const minute = 60_000;
   const from = Math.floor(since / minute) * minute;
   const to = Math.floor(Math.min(until, now) / minute) * minute;
   const length = Math.max(minute, to - from);
+  if (from - length < now - maxMinutes * minute) return undefined;
   return { from: from - length, to: from };
 }

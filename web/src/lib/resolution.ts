@@ -1,20 +1,23 @@
 // The length of one point of a chart, and which points are not full yet.
 
+const steps: [upTo: number, minutes: number][] = [
+  [180, 1],
+  [24 * 60, 15],
+  [48 * 60, 30],
+  [10 * 1440, 60],
+];
+
 /**
- * Minutes per point that the API uses for a range of so many minutes, when it is not asked for another: the steps of
- * the zone analytics API. The page draws what the answer says; this is for skeletons and for the text of a step.
+ * Minutes per point that the page asks for, by the length of the range in minutes: as fine as the API has (1, 15, 30, 60
+ * minutes, 1 day), with at most some 240 points, so that a bar stays wider than a pixel.
  */
 export function resolutionMinutes(rangeMinutes: number): number {
-  if (rangeMinutes <= 60) return 1;
-  if (rangeMinutes <= 420) return 15;
-  if (rangeMinutes <= 900) return 30;
-  if (rangeMinutes <= 4320) return 60;
-  return 1440;
+  return steps.find(([upTo]) => rangeMinutes <= upTo)?.[1] ?? 1440;
 }
 
-/** "1 min", "15 min", "1 h", "1 day". */
+/** "1 min", "15 min", "1 h", "day (UTC)": days of the API are those of UTC. */
 export function stepText(minutes: number): string {
-  if (minutes >= 1440 && minutes % 1440 === 0) return minutes === 1440 ? '1 day' : `${minutes / 1440} days`;
+  if (minutes >= 1440 && minutes % 1440 === 0) return minutes === 1440 ? 'day (UTC)' : `${minutes / 1440} days`;
   if (minutes >= 60 && minutes % 60 === 0) return `${minutes / 60}\u202fh`;
   return `${minutes}\u202fmin`;
 }

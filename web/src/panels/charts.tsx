@@ -34,7 +34,7 @@ export function ChartBody(p: BodyProps) {
   if (tables.value.has(p.panel)) return <SeriesTable {...p} />;
   return (
     <Chart
-      label={`${p.title}, ${p.points.since.length} points of ${stepText(p.points.step)}`}
+      label={`${p.title}, ${p.points.since.length} points, one per ${stepText(p.points.step)}`}
       series={p.series}
       points={p.points}
       scale={p.scale}

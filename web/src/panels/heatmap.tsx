@@ -62,7 +62,7 @@ export function HeatBody(p: HeatProps) {
         to={Math.max(to, points.until.at(-1) ?? to)}
         hidden={never}
         height={p.height - 26}
-        extent={() => [grid.lo * 1.25, grid.hi / 1.25]}
+        extent={() => [grid.lo * 1.5, grid.hi / 1.5]}
         underlay={(u: uPlot) => drawGrid(u, image, grid, points.since, points.until)}
         more={(index, value) => {
           const row = rowOf(grid, value);

@@ -3,7 +3,7 @@
 import { computed, type ReadonlySignal, signal } from '@preact/signals';
 import * as api from '../api/client.ts';
 import type { Dashboard, Latency, Zone } from '../api/types.ts';
-import { bounds, formatCode, previous, refreshEvery } from '../lib/range.ts';
+import { bounds, formatCode, lengthMinutes, previous, refreshEvery } from '../lib/range.ts';
 import { live as openLive } from './live.ts';
 import { dimension, liveOn, metric, range, zoneId } from './page.ts';
 import { type Resource, resource } from './resource.ts';
@@ -47,6 +47,9 @@ function every(): number {
   return normal > 0 && empty.value ? Math.min(normal, 2000) : normal;
 }
 
+/** The refresh of the page, but not quicker than this; 0 stays 0. */
+const atLeast = (ms: number) => (every() > 0 ? Math.max(every(), ms) : 0);
+
 export const dash: Resource<Dashboard> = resource({
   key: zoneRange,
   fetch: (signal) => api.dashboard(zoneId.value!, range.value, signal),
@@ -57,7 +60,8 @@ export const dash: Resource<Dashboard> = resource({
 export const lat = resource({
   key: zoneRange,
   fetch: (signal) => api.latency(zoneId.value!, range.value, signal),
-  every,
+  // Its answer has the whole heatmap: not every second for the longer ranges.
+  every: () => (lengthMinutes(range.value) > 30 ? atLeast(2000) : every()),
   paused: hovering,
 });
 
@@ -67,7 +71,7 @@ export const topTable = resource({
   key: () => zoneId.value && `${zoneId.value}/${rangeKey.value}/${dimension.value}/${metric.value}`,
   fetch: (signal) => api.top(zoneId.value!, range.value, dimension.value, metric.value, topRows, signal),
   // Reads the raw events: not every second.
-  every: () => Math.max(every(), every() > 0 && range.value.kind === 'relative' ? 3000 : 0),
+  every: () => atLeast(3000),
   paused: hovering,
 });
 
@@ -76,7 +80,7 @@ const before = computed(() => {
   const d = dash.data.value;
   if (!d || dash.stale.value) return null;
   const p = previous(Date.parse(d.query.since), Date.parse(d.query.until), api.serverNow());
-  return `${zoneId.value}/${p.from}/${p.to}`;
+  return p ? `${zoneId.value}/${p.from}/${p.to}` : null;
 });
 const beforeRange = () => {
   const [, from, to] = (before.value ?? '//').split('/');
