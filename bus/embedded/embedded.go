@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -101,7 +102,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("embedded broker: %w", err)
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ClientID("spate-broker"))
+	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ClientID("spate-broker"), kgo.MetadataMinAge(50*time.Millisecond))
 	if err != nil {
 		cluster.Close()
 		return fmt.Errorf("embedded broker: %w", err)
