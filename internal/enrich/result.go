@@ -1,5 +1,3 @@
-// Package enrich adds to an event what the edge could not know: country and network of the client address, what kind of
-// program sent the request, and what kind of answer it got.
 package enrich
 
 // Result holds what enrichment says about one event. The strings are either constants or interned, so that a Result may be
