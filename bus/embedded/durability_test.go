@@ -496,3 +496,16 @@ func TestBroker_OneProcessPerDirectory(t *testing.T) {
 		t.Errorf("second broker on the directory: %v", err)
 	}
 }
+
+// statusKB returns a line of /proc/PID/status that is in kB.
+func statusKB(status, key string) int64 {
+	for line := range strings.Lines(status) {
+		if rest, ok := strings.CutPrefix(line, key+":"); ok {
+			var n int64
+			if _, err := fmt.Sscan(rest, &n); err == nil {
+				return n
+			}
+		}
+	}
+	return 0
+}
