@@ -175,7 +175,7 @@ func (p *w3cParser) quirkOf(name string) (field, quirk) {
 var w3cFields = map[string]field{
 	"date": fDate, "time": fTimeOfDay, "date-local": fDate, "time-local": fTimeOfDay, "cs-start": fTimeStart,
 	"c-ip": fClientStrict, "c-port": fClientPort, "cs-username": fUser, "s-ip": fServerAddr, "s-port": fServerPort,
-	"cs-method": fMethod, "cs-uri-stem": fPath, "cs-uri-query": fQuery, "cs-uri": fURL, "sc-status": fStatus, "c-status": fStatus,
+	"cs-method": fMethod, "cs-uri-stem": fURI, "cs-uri-query": fQuery, "cs-uri": fURL, "sc-status": fStatus, "c-status": fStatus,
 	"sc-bytes": fBytes, "cs-bytes": fReqBytes, "time-taken": fDurMs, "timetakenms": fDurMs, "x-duration": fDurSec,
 	"cs-version": fProtocol, "cs-protocol-version": fProtocol, "cs-protocol": fScheme, "cs-host": fHost, "cs(host)": fHost,
 	"x-host-header": fHost, "cs(user-agent)": fUserAgent, "cs(referer)": fReferer, "cs(referrer)": fReferer,
