@@ -7,7 +7,7 @@ import { Bandwidth, LatencyHeat, LatencyLines, Requests, Uniques } from './panel
 import { NoAnswer, NoRequests, NoZones, ZoneNotFound } from './panels/empty.tsx';
 import { LiveStrip } from './panels/livestrip.tsx';
 import { TopPanel, TopTabs } from './panels/top.tsx';
-import { dash, shownSpan, zone, zones } from './state/data.ts';
+import { dash, prevDash, shownSpan, zone, zones } from './state/data.ts';
 import { lastZone, setZone, utc, zoneId } from './state/page.ts';
 import { Header } from './ui/header.tsx';
 import { ShortcutSheet, useShortcuts } from './ui/shortcuts.tsx';
@@ -84,7 +84,7 @@ function Footnote() {
       <span>
         {dateTime(from, utc.value)} – {dateTime(to, utc.value)} ({zoneName(utc.value)})
       </span>
-      <span>Changes against {periodText()}</span>
+      {prevDash.data.value && <span>Changes against {periodText()}</span>}
       <span>Every request counted, none sampled; unique visitors are estimated</span>
       <span>Hatched: still filling</span>
     </footer>

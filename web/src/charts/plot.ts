@@ -203,6 +203,8 @@ export function createPlot(o: PlotOptions): uPlot {
     },
   };
   const u = new uPlot(options, plotData(first), o.host);
+  // The first plot may be drawn before the font is there; canvas does not repaint by itself.
+  if (!document.fonts.check(font)) void document.fonts.load(font).then(() => u.redraw(false, true));
   u.root.addEventListener('pointerenter', () => {
     hovered = true;
   });

@@ -55,6 +55,12 @@ describe('steps', () => {
   it('goes back by its own length', () => {
     expect(r.step(rel(60), -1, now)).toEqual(abs('2026-11-20T10:35:00Z', '2026-11-20T11:35:00Z'));
   });
+  it('forward undoes back, whatever the second', () => {
+    for (let s = 0; s < 60; s++) {
+      const t = now + s * 1000;
+      expect(r.step(r.step(rel(180), -1, t), 1, t)).toEqual(rel(180));
+    }
+  });
   it('goes forward, and becomes relative when it reaches now', () => {
     const hour = abs('2026-11-20T08:00:00Z', '2026-11-20T09:00:00Z');
     const next = r.step(hour, 1, now);

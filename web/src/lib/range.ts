@@ -143,7 +143,8 @@ export function rfc3339(ms: number): string {
 export function step(r: Range, by: -1 | 1, now: number): Range {
   const { from, to } = bounds(r, now);
   const length = to - from;
-  if (by === 1 && (r.kind === 'relative' || to + length >= now)) {
+  // A step back was rounded to the minute: the step forward must find now again.
+  if (by === 1 && (r.kind === 'relative' || to + length >= now - 60_000)) {
     const minutes = Math.round(length / 60_000);
     return parseCode(formatCode(minutes)) ? { kind: 'relative', minutes } : r;
   }

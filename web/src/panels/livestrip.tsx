@@ -63,6 +63,7 @@ export function LiveStrip() {
     return () => watch.disconnect();
   }, [points, isDark]);
   if (!liveOn.value) return null;
+  const peak = Math.max(0, ...points.map((p) => p.requests));
   // The newest second may still be filling.
   const recent = points.slice(-averageOver - 1, -1);
   return (
@@ -90,12 +91,9 @@ export function LiveStrip() {
         </div>
       </dl>
       <div class="strip-chart">
-        <canvas
-          ref={canvas}
-          role="img"
-          aria-label={`Requests per second, the last two minutes; most ${count(Math.max(0, ...points.map((p) => p.requests)))}`}
-        />
+        <canvas ref={canvas} role="img" aria-label={`Requests per second, the last two minutes; most ${count(peak)}`} />
         <span class="strip-scale">2 min ago</span>
+        {peak > 0 && <span class="strip-scale strip-peak">peak {rate(peak)}</span>}
         <span class="strip-scale strip-now">now</span>
       </div>
     </section>

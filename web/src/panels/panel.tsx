@@ -43,7 +43,12 @@ export function Panel<T>(p: PanelProps<T>) {
         {data !== undefined ? (
           p.children(data)
         ) : error ? (
-          <div class="panel-error" role="alert" style={{ minHeight: `${p.height}px` }} data-testid={`error-${p.id}`}>
+          <div
+            class="panel-error"
+            role="alert"
+            style={{ minHeight: `${Math.min(p.height, 240)}px` }}
+            data-testid={`error-${p.id}`}
+          >
             <Icon name="warn" />
             <p>{error.message}</p>
             <button type="button" class="button" onClick={p.resource.retry} data-testid={`retry-${p.id}`}>

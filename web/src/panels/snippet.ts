@@ -3,10 +3,10 @@
 export const nginxDocs = 'https://github.com/spate-io/spate/blob/main/docs/how-to/nginx.md';
 
 export const nginxSnippet = `http {
-    include /etc/spate/nginx/spate.conf;    # once
+    include /usr/share/spate/nginx/spate.conf;          # once
 
     server {
         server_name www.example.com;
-        include /etc/spate/nginx/log.conf;  # once per server block
+        include /usr/share/spate/nginx/spate_log.conf;  # once per server block
     }
 }`;
