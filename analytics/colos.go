@@ -1,0 +1,90 @@
+package analytics
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/ClickHouse/ch-go/proto"
+
+	"github.com/spate-io/spate/store/schema"
+)
+
+func coloLayout() layout[ColoTraffic] {
+	return layout[ColoTraffic]{
+		counters: []counter[ColoTraffic]{
+			{sum(schema.ColRequests), func(t *ColoTraffic, n uint64) { t.Requests.All = n }},
+			{sum(schema.ColCachedRequests), func(t *ColoTraffic, n uint64) { t.Requests.Cached = n }},
+			{sum(schema.ColResponseBytes), func(t *ColoTraffic, n uint64) { t.Bandwidth.All = n }},
+			{sum(schema.ColCachedBytes), func(t *ColoTraffic, n uint64) { t.Bandwidth.Cached = n }},
+			{sum(schema.ColThreats), func(t *ColoTraffic, n uint64) { t.Threats.All = n }},
+		},
+		maps: []mapping[ColoTraffic]{
+			{sumMap(schema.ColByStatus), func(t *ColoTraffic, m Counts) { t.Requests.HTTPStatus = m }},
+			{sumMap(schema.ColByCountry), func(t *ColoTraffic, m Counts) { t.Requests.Country = m }},
+			{sumMap(schema.ColThreatsByType), func(t *ColoTraffic, m Counts) { t.Threats.Type = m }},
+			{sumMap(schema.ColThreatsByCountry), func(t *ColoTraffic, m Counts) { t.Threats.Country = m }},
+		},
+	}
+}
+
+func coloStatement(w Window) statement {
+	columns := append([]string{"toString(" + schema.ColColo + ") AS colo_id"}, pointColumns()...)
+	return statement{
+		from: coloRollup(w), columns: append(columns, coloLayout().sql()...),
+		group: "GROUP BY GROUPING SETS ((colo_id, point), (colo_id))",
+	}
+}
+
+// Colos answers how much traffic each data centre took for a zone, in the order of their names. Data centres without any in
+// the window are left out.
+func (s *Service) Colos(ctx context.Context, zone string, r Range) ([]Colo, Window, error) {
+	w, err := r.Resolve(s.now(), s.cfg.Settle.D())
+	if err != nil {
+		return nil, w, err
+	}
+	byID := map[string]*Colo{}
+	var id proto.ColStr
+	p, rows := newPoints(), coloLayout().receive()
+	results := append(append(proto.Results{{Name: "colo_id", Data: &id}}, p.results()...), rows.results()...)
+	err = s.run(ctx, "colos", coloStatement(w).query(zone, w), results, func(n int) error {
+		for i := range n {
+			c := byID[id.Row(i)]
+			if c == nil {
+				c = &Colo{ColoID: strings.Clone(id.Row(i)), Timeseries: make([]ColoTraffic, w.Points())}
+				byID[c.ColoID] = c
+			}
+			if t := pick(p, i, &c.Totals, c.Timeseries); t != nil {
+				rows.fill(t, i)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, w, err
+	}
+	colos := []Colo{}
+	for _, c := range byID {
+		for i := range c.Timeseries {
+			t := &c.Timeseries[i]
+			t.Since, t.Until = w.At(i)
+			t.complete()
+		}
+		c.Totals.Since, c.Totals.Until = w.Since, w.Until
+		c.Totals.complete()
+		colos = append(colos, *c)
+	}
+	slices.SortFunc(colos, func(a, b Colo) int { return strings.Compare(a.ColoID, b.ColoID) })
+	return colos, w, nil
+}
+
+// complete sets what follows from other fields, and empty maps for nil ones.
+func (t *ColoTraffic) complete() {
+	t.Requests.Uncached = less(t.Requests.All, t.Requests.Cached)
+	t.Bandwidth.Uncached = less(t.Bandwidth.All, t.Bandwidth.Cached)
+	for _, m := range []*Counts{&t.Requests.HTTPStatus, &t.Requests.Country, &t.Threats.Type, &t.Threats.Country} {
+		if *m == nil {
+			*m = Counts{}
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package analytics
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/spate-io/spate/store"
+)
+
+// source is a table that a statement reads.
+type source struct {
+	table, zone, time string
+}
+
+// statement is a question about one zone and one window, in the form all of ours have. All its texts are constants of this
+// package.
+type statement struct {
+	from    source
+	columns []string // expression AS name; {point} stands for the number of the point that a row lies in
+	and     string   // a further condition
+	group   string   // what GROUP BY, ORDER BY and LIMIT say
+	params  map[string]string
+	memory  uint64 // bytes the engine may use, 0: its default
+}
+
+// pointOf is the number of the point in the window that the time column lies in.
+const pointOf = "toUInt32(intDiv(toUInt32(toDateTime({time}, 'UTC')) - {since:UInt32}, {delta:UInt32}))"
+
+// query prints the statement. It is the only maker of SQL in this package, so that no statement can be about another zone
+// or about all of them.
+func (st statement) query(zone string, w Window) store.Query {
+	var b strings.Builder
+	b.WriteString("SELECT ")
+	b.WriteString(strings.ReplaceAll(strings.ReplaceAll(strings.Join(st.columns, ", "), "{point}", pointOf), "{time}", st.from.time))
+	b.WriteString(" FROM " + st.from.table + " WHERE " + st.from.zone + " = {zone:String}")
+	b.WriteString(" AND " + st.from.time + " >= toDateTime({since:UInt32}, 'UTC')")
+	b.WriteString(" AND " + st.from.time + " < toDateTime({until:UInt32}, 'UTC')")
+	if st.and != "" {
+		b.WriteString(" AND (" + st.and + ")")
+	}
+	if st.group != "" {
+		b.WriteString(" " + st.group)
+	}
+	params := map[string]string{
+		"zone":  store.Text(zone),
+		"since": strconv.FormatInt(w.Since.Unix(), 10),
+		"until": strconv.FormatInt(w.Until.Unix(), 10),
+		"delta": strconv.FormatInt(int64(w.Delta.Seconds()), 10),
+	}
+	for k, v := range st.params {
+		params[k] = v
+	}
+	q := store.Query{SQL: b.String(), Params: params}
+	if st.memory > 0 {
+		q.Settings = map[string]string{"max_memory_usage": strconv.FormatUint(st.memory, 10)}
+	}
+	return q
+}
