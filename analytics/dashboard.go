@@ -21,7 +21,7 @@ func trafficLayout() layout[Traffic] {
 			{sum(schema.ColEncryptedBytes), func(t *Traffic, n uint64) { t.Bandwidth.SSL.Encrypted = n }},
 			{sum(schema.ColThreats), func(t *Traffic, n uint64) { t.Threats.All = n }},
 			{sum(schema.ColPageViews), func(t *Traffic, n uint64) { t.Pageviews.All = n }},
-			{"toUInt64(" + schema.UniquesMerge(schema.ColUniques) + ")", func(t *Traffic, n uint64) { t.Uniques.All = n }},
+			{"toUInt64(" + schema.UniquesMerge + "(" + schema.ColUniques + "))", func(t *Traffic, n uint64) { t.Uniques.All = n }},
 		},
 		maps: []mapping[Traffic]{
 			{sumMap(schema.ColByStatus), func(t *Traffic, m Counts) { t.Requests.HTTPStatus = m }},

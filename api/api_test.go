@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -72,6 +73,13 @@ func zones(t testing.TB, names ...string) *zone.Registry {
 // serve starts a server over an API.
 func serve(t testing.TB, cfg Config, deps Deps) *httptest.Server {
 	t.Helper()
+	s, _ := serveUntil(t, cfg, deps)
+	return s
+}
+
+// serveUntil is serve, with a function that ends the context of all requests, as a server that stops does.
+func serveUntil(t testing.TB, cfg Config, deps Deps) (*httptest.Server, func()) {
+	t.Helper()
 	var p config.Problems
 	if cfg.Validate(&p); p.Err() != nil {
 		t.Fatal(p.Err())
@@ -88,18 +96,10 @@ func serve(t testing.TB, cfg Config, deps Deps) *httptest.Server {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := httptest.NewUnstartedServer(a.Handler())
-	s.Config.BaseContext = nil
-	s.Config.ConnContext = nil
-	handler := s.Config.Handler
-	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		joined, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		defer context.AfterFunc(ctx, cancel)()
-		handler.ServeHTTP(w, r.WithContext(joined))
-	})
+	s.Config.BaseContext = func(net.Listener) context.Context { return ctx }
 	s.Start()
 	t.Cleanup(func() { stop(); s.Close() })
-	return s
+	return s, stop
 }
 
 type answer struct {

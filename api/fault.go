@@ -19,9 +19,15 @@ type fault struct {
 
 // apiError is one entry of an envelope's errors.
 type apiError struct {
-	Code    int        `json:"code"`
-	Message string     `json:"message"`
-	Chain   []apiError `json:"error_chain,omitempty"`
+	Code    int     `json:"code"`
+	Message string  `json:"message"`
+	Chain   []cause `json:"error_chain,omitempty"`
+}
+
+// cause says what led to an apiError.
+type cause struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
 }
 
 // Error gives the messages.
@@ -33,13 +39,13 @@ func (f *fault) Error() string {
 	return strings.Join(text, "; ")
 }
 
-func newFault(status, code int, message string, chain ...apiError) *fault {
+func newFault(status, code int, message string, chain ...cause) *fault {
 	return &fault{status, []apiError{{code, message, chain}}}
 }
 
 // The faults that callers of the original API know.
 func errHeaders(code int, what string) *fault {
-	return newFault(http.StatusBadRequest, 6003, "Invalid request headers", apiError{Code: code, Message: "Invalid format for " + what + " header"})
+	return newFault(http.StatusBadRequest, 6003, "Invalid request headers", cause{Code: code, Message: "Invalid format for " + what + " header"})
 }
 
 func errNoCredentials() *fault {
@@ -66,7 +72,7 @@ func errNoRoute(path string) *fault {
 }
 
 func errInterval(detail string) *fault {
-	return newFault(http.StatusBadRequest, 1005, "Please check time interval or your plan level", apiError{Code: 1005, Message: detail})
+	return newFault(http.StatusBadRequest, 1005, "Please check time interval or your plan level", cause{Code: 1005, Message: detail})
 }
 
 // Faults of our own.
