@@ -2,7 +2,6 @@ package schema
 
 import (
 	"slices"
-	"time"
 
 	"github.com/ClickHouse/ch-go/proto"
 
@@ -162,8 +161,8 @@ func (b *HTTPBlock) appendTexts(v event.View) {
 	b.threat.bytes(v.Threat())
 }
 
-// lastTime is the end of what the rollups' 32-bit times hold, in microseconds: 2106-01-01.
-var lastTime = time.Date(2106, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+// lastTime is near the end of what the rollups' 32-bit times hold: 2106-01-01, in microseconds.
+const lastTime = 4_291_747_200_000_000
 
 // microseconds rounds down, and moves times that no table can hold to the nearest that it can.
 func microseconds(ns int64) int64 {

@@ -1,0 +1,215 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The statements that make the tables as this version wants them. What is applied to a store are the frozen files in
+// migrations/; a test holds that they come to the same.
+
+const (
+	// dedupWindow is how many tokens a table remembers. A replay after a crash concerns the last insert of each partition
+	// of the bus; this is far more.
+	dedupWindow = 10_000
+	// rollupGranularity is how many rows of a rollup lie between two marks of its index: a dashboard reads few rows of one
+	// zone. docs/reference/tables.md has the measurement.
+	rollupGranularity = 256
+	colStoredOn       = "stored_on"
+)
+
+// createRaw gives the statement that makes the raw table.
+func createRaw() string {
+	var b strings.Builder
+	b.WriteString("CREATE TABLE IF NOT EXISTS " + HTTPRequests + " (\n")
+	for i, c := range HTTPColumns() {
+		if i > 0 {
+			b.WriteString(",\n")
+		}
+		b.WriteString("    " + c.definition())
+	}
+	b.WriteString("\n) ENGINE = MergeTree\nPARTITION BY toMonday(EdgeStartTimestamp)\nORDER BY (ZoneID, EdgeStartTimestamp)\n")
+	fmt.Fprintf(&b, "TTL StoredOn + INTERVAL %d DAY DELETE\n", DefaultRetention().Raw)
+	fmt.Fprintf(&b, "SETTINGS index_granularity = 8192, non_replicated_deduplication_window = %d, ttl_only_drop_parts = 1", dedupWindow)
+	return b.String()
+}
+
+func (c Column) definition() string {
+	s := c.Name + " " + c.Type
+	switch {
+	case c.Alias != "":
+		s += " ALIAS " + c.Alias
+	case c.Default != "":
+		s += " DEFAULT " + c.Default
+	}
+	if c.Codec != "" {
+		s += " CODEC(" + c.Codec + ")"
+	}
+	return s
+}
+
+// rollup is one table of the cascade.
+type rollup struct {
+	table string
+	from  string // the table it is fed from
+	colo  bool   // by colo too, with fewer columns
+	trunc string // time of the source's row to time of the row, with %s
+	part  string // partition key
+	days  int    // retention, 0 for ever
+}
+
+func rollups() []rollup {
+	r := DefaultRetention()
+	return []rollup{
+		{HTTPMinute, HTTPFlow, false, "%s", "toYYYYMM(time)", r.Minute},
+		{HTTPHour, HTTPMinute, false, "toStartOfHour(%s)", "toYear(time)", r.Hour},
+		{HTTPDay, HTTPHour, false, "toStartOfDay(%s)", "toYear(time)", r.Day},
+		{HTTPMonth, HTTPDay, false, "toDateTime(toStartOfMonth(%s), 'UTC')", "tuple()", r.Month},
+		{ColoMinute, HTTPFlow, true, "%s", "toYYYYMM(time)", r.Minute},
+		{ColoHour, ColoMinute, true, "toStartOfHour(%s)", "toYear(time)", r.Hour},
+		{ColoDay, ColoHour, true, "toStartOfDay(%s)", "toYear(time)", r.Day},
+		{ColoMonth, ColoDay, true, "toDateTime(toStartOfMonth(%s), 'UTC')", "tuple()", r.Month},
+	}
+}
+
+func (r rollup) columns() []RollupColumn {
+	all := RollupColumns()
+	if !r.colo {
+		return all
+	}
+	var some []RollupColumn
+	for _, c := range all {
+		if c.Colo {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+func (r rollup) keys() string {
+	if r.colo {
+		return "zone_id, time, colo"
+	}
+	return "zone_id, time"
+}
+
+// create gives the statement that makes the table.
+func (r rollup) create() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "CREATE TABLE IF NOT EXISTS %s (\n", r.table)
+	b.WriteString("    zone_id LowCardinality(String) CODEC(ZSTD(1)),\n")
+	if r.colo {
+		b.WriteString("    colo LowCardinality(String) CODEC(ZSTD(1)),\n")
+	}
+	b.WriteString("    time DateTime('UTC') CODEC(Delta, ZSTD(1)),\n")
+	for _, c := range r.columns() {
+		fmt.Fprintf(&b, "    %s %s CODEC(ZSTD(1)),\n", c.Name, c.Type())
+	}
+	b.WriteString("    stored_on SimpleAggregateFunction(max, Date) CODEC(ZSTD(1))\n")
+	fmt.Fprintf(&b, ") ENGINE = AggregatingMergeTree\nPARTITION BY %s\nORDER BY (%s)\n", r.part, r.keys())
+	if r.days > 0 {
+		fmt.Fprintf(&b, "TTL stored_on + INTERVAL %d DAY DELETE\n", r.days)
+	}
+	fmt.Fprintf(&b, "SETTINGS index_granularity = %d, non_replicated_deduplication_window = %d, ttl_only_drop_parts = 1", rollupGranularity, dedupWindow)
+	return b.String()
+}
+
+// view gives the statement that makes the view which feeds the table.
+func (r rollup) view() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "CREATE MATERIALIZED VIEW IF NOT EXISTS %s_mv TO %s AS\nSELECT\n    f.zone_id AS zone_id,\n", r.table, r.table)
+	if r.colo {
+		b.WriteString("    f.colo AS colo,\n")
+	}
+	fmt.Fprintf(&b, "    "+r.trunc+" AS time,\n", "f.time")
+	for _, c := range r.columns() {
+		fmt.Fprintf(&b, "    %s AS %s,\n", c.Combine("f"), c.Name)
+	}
+	fmt.Fprintf(&b, "    max(f.stored_on) AS stored_on\nFROM %s AS f\nGROUP BY %s", r.from, r.keys())
+	return b.String()
+}
+
+// createFlow gives the statement that makes the table which passes aggregates on: every row of raw is looked at once, for
+// all that is made of it.
+func createFlow() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "CREATE TABLE IF NOT EXISTS %s (\n    zone_id LowCardinality(String),\n    colo LowCardinality(String),\n    time DateTime('UTC'),\n", HTTPFlow)
+	for _, c := range RollupColumns() {
+		fmt.Fprintf(&b, "    %s %s,\n", c.Name, c.Type())
+	}
+	b.WriteString("    stored_on SimpleAggregateFunction(max, Date)\n) ENGINE = Null")
+	return b.String()
+}
+
+// flowView gives the statement that makes the view from raw into the flow.
+func flowView() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "CREATE MATERIALIZED VIEW IF NOT EXISTS %s_mv TO %s AS\nSELECT\n    ZoneID AS zone_id,\n    EdgeColoCode AS colo,\n    toStartOfMinute(toDateTime(EdgeStartTimestamp, 'UTC')) AS time,\n", HTTPFlow, HTTPFlow)
+	for _, c := range RollupColumns() {
+		fmt.Fprintf(&b, "    %s AS %s,\n", c.FromRaw(), c.Name)
+	}
+	fmt.Fprintf(&b, "    max(StoredOn) AS stored_on\nFROM %s\nGROUP BY zone_id, colo, time", HTTPRequests)
+	return b.String()
+}
+
+// httpTables gives all statements for HTTP events. Tables come before what feeds them, so that a store that was left half
+// made is completed by running them again.
+func httpTables() []string {
+	list := []string{createRaw(), createFlow()}
+	for _, r := range rollups() {
+		list = append(list, r.create())
+	}
+	for _, r := range rollups() {
+		list = append(list, r.view())
+	}
+	return append(list, flowView())
+}
+
+// otherTables gives the statements for what is not events.
+func otherTables() []string {
+	sum := "SimpleAggregateFunction(sum, UInt64)"
+	return []string{
+		"CREATE TABLE IF NOT EXISTS " + Zones + ` (
+    id String,
+    name String,
+    hosts Array(String),
+    plan String,
+    created DateTime64(3, 'UTC'),
+    version UInt64 DEFAULT toUnixTimestamp64Micro(now64(6))
+) ENGINE = ReplacingMergeTree(version)
+ORDER BY id`,
+		"CREATE TABLE IF NOT EXISTS " + Ledger + ` (
+    edge LowCardinality(String),
+    minute DateTime('UTC') CODEC(Delta, ZSTD(1)),
+    accepted ` + sum + `,
+    shipped ` + sum + `,
+    batches ` + sum + `,
+    events ` + sum + `,
+    bytes ` + sum + `,
+    dropped ` + sum + `,
+    duplicates ` + sum + `,
+    refused ` + sum + `,
+    late ` + sum + `,
+    oldest_ms SimpleAggregateFunction(max, UInt64)
+) ENGINE = AggregatingMergeTree
+PARTITION BY toYYYYMM(minute)
+ORDER BY (minute, edge)
+TTL minute + INTERVAL 400 DAY DELETE
+SETTINGS index_granularity = 1024, ttl_only_drop_parts = 1, non_replicated_deduplication_window = ` + fmt.Sprint(dedupWindow),
+		"CREATE TABLE IF NOT EXISTS " + Imports + ` (
+    id String,
+    file String,
+    format String,
+    bytes UInt64,
+    lines UInt64,
+    events UInt64,
+    refused UInt64,
+    first DateTime64(6, 'UTC'),
+    last DateTime64(6, 'UTC'),
+    started DateTime64(3, 'UTC'),
+    finished DateTime64(3, 'UTC'),
+    version UInt64 DEFAULT toUnixTimestamp64Micro(now64(6))
+) ENGINE = ReplacingMergeTree(version)
+ORDER BY id`,
+	}
+}

@@ -1,0 +1,97 @@
+package schema_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spate-io/spate/event"
+	"github.com/spate-io/spate/store"
+	"github.com/spate-io/spate/store/chdb/chdbtest"
+	"github.com/spate-io/spate/store/schema"
+)
+
+func openSchema(t testing.TB) store.DB {
+	t.Helper()
+	db := chdbtest.Open(t)
+	if err := schema.Migrate(context.Background(), db); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func TestHTTPBlock_HasEveryStoredColumn(t *testing.T) {
+	have := schema.NewHTTPBlock().Columns()
+	var want []string
+	for _, c := range schema.HTTPColumns() {
+		if c.Alias == "" && c.Default == "" {
+			want = append(want, c.Name)
+		}
+	}
+	slices.Sort(have)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("(-table +block)\n%s", diff)
+	}
+	names := map[string]bool{}
+	for _, c := range schema.HTTPColumns() {
+		names[c.Name] = true
+	}
+	for _, f := range event.HTTPFields() {
+		if !names[f.Name] {
+			t.Errorf("field %s has no column", f.Name)
+		}
+	}
+}
+
+func TestRollups_EqualRaw(t *testing.T) {
+	db := openSchema(t)
+	b := schema.NewHTTPBlock()
+	const size = 700
+	for i := range uint64(8) {
+		in := blockOf(t, b, madeEvents(i*size, size), fmt.Sprint("t/0/", i), enrichMade)
+		for range 2 { // the second is a no-op
+			if err := db.Insert(context.Background(), in); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := rows(t, db, "SELECT count(), uniqExact(ConnectionID) FROM http_requests"); got != "5600\t5600" {
+		t.Error(got)
+	}
+	checkRollups(t, db)
+	for _, tr := range truncations {
+		exec(t, db, "OPTIMIZE TABLE "+tr.table+" FINAL")
+	}
+	checkRollups(t, db)
+	if got := rows(t, db, "SELECT min(EdgeEndTimestamp = toDateTime64(0, 6, 'UTC')), countIf(RequestDurationUs > 0) > 0, countIf(EdgeDurationUs < 0) = countIf(EdgeEndTimestamp = toDateTime64(0, 6, 'UTC')) FROM http_requests"); got != "0\t1\t1" {
+		t.Error(got)
+	}
+}
+
+func TestMigrate_RefusesNewer(t *testing.T) {
+	db := openSchema(t)
+	if err := schema.Migrate(context.Background(), db); err != nil {
+		t.Errorf("second time: %v", err)
+	}
+	exec(t, db, "INSERT INTO schema_migrations (version, name) VALUES (9999, 'from the future')")
+	if err := schema.Migrate(context.Background(), db); !errors.Is(err, schema.ErrNewer) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRetention_Apply(t *testing.T) {
+	db := openSchema(t)
+	for _, r := range []schema.Retention{{Raw: 1, Minute: 2, Hour: 3, Day: 4, Month: 5}, {}, schema.DefaultRetention()} {
+		if err := r.Apply(context.Background(), db); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := rows(t, db, "SELECT count() FROM system.tables WHERE database = currentDatabase() AND create_table_query LIKE '%TTL%toIntervalDay%'"); got != "6" {
+		t.Errorf("%s tables have a rule, want 6", got)
+	}
+}
