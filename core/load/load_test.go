@@ -15,10 +15,61 @@ import (
 
 	"github.com/spate-io/spate/bus"
 	"github.com/spate-io/spate/internal/config"
+	"github.com/spate-io/spate/internal/kafkatest"
 	"github.com/spate-io/spate/store"
 )
 
-func TestLoader_StoresEveryEventOnce(t *testing.T) {
+// busOf gives a fresh topic with that many partitions.
+type busOf func(t testing.TB, partitions int32) bus.Config
+
+// guarantee is one thing that a loader promises, on any bus.
+type guarantee struct {
+	name  string
+	check func(*testing.T, busOf)
+}
+
+func guarantees() []guarantee {
+	return []guarantee{
+		{"stores_every_event_once", storesEveryEventOnce},
+		{"crash_at_each_step_keeps_exactly_once", crashAtEachStepKeepsExactlyOnce},
+		{"repeats_an_insert_until_it_succeeds", repeatsAnInsertUntilItSucceeds},
+		{"drops_batches_that_come_again", dropsBatchesThatComeAgain},
+		{"repeats_an_announced_range_with_its_token", repeatsAnAnnouncedRangeWithItsToken},
+		{"sets_aside_what_the_store_refuses", setsAsideWhatTheStoreRefuses},
+		{"keeps_trying_when_the_store_refuses_everything", keepsTryingWhenTheStoreRefusesEverything},
+		{"sets_aside_what_is_no_batch", setsAsideWhatIsNoBatch},
+		{"rebalance_keeps_exactly_once", rebalanceKeepsExactlyOnce},
+		{"cannot_commit_after_its_partitions_went_to_another", cannotCommitAfterItsPartitionsWentToAnother},
+	}
+}
+
+func TestLoader_OnEmbeddedBroker(t *testing.T) {
+	for _, g := range guarantees() {
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			g.check(t, startBus)
+		})
+	}
+}
+
+// TestLoader_OnApacheKafka is the same on a real broker.
+func TestLoader_OnApacheKafka(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a JVM")
+	}
+	kafka := kafkatest.Start(t, 1)
+	var topics atomic.Int32
+	fresh := func(_ testing.TB, partitions int32) bus.Config {
+		cfg := bus.DefaultConfig()
+		cfg.Address, cfg.Partitions, cfg.TopicPrefix = "kafka://"+kafka.Addr(), partitions, fmt.Sprintf("t%d.", topics.Add(1))
+		return cfg
+	}
+	for _, g := range guarantees() {
+		t.Run(g.name, func(t *testing.T) { g.check(t, fresh) })
+	}
+}
+
+func storesEveryEventOnce(t *testing.T, startBus busOf) {
 	cfg := startBus(t, 3)
 	e := newEdge(t, cfg, "fra1")
 	for i := range 60 {
@@ -45,7 +96,7 @@ func position(t *testing.T, cfg bus.Config, partition int32) int64 {
 	return lags[partition].Committed
 }
 
-func TestLoader_CrashAtEachStepKeepsExactlyOnce(t *testing.T) {
+func crashAtEachStepKeepsExactlyOnce(t *testing.T, startBus busOf) {
 	for _, at := range []step{stepGathered, stepBuilt, stepIntent, stepInserted, stepLedger, stepDone} {
 		t.Run(string(at), func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +184,7 @@ func (b *book) sum() (total Account) {
 
 func (b *book) events() uint64 { return b.sum().Events }
 
-func TestLoader_RepeatsAnInsertUntilItSucceeds(t *testing.T) {
+func repeatsAnInsertUntilItSucceeds(t *testing.T, startBus busOf) {
 	cases := map[string]func(call int, in store.Insert, stored bool) error{
 		"error_before": func(call int, _ store.Insert, stored bool) error {
 			if !stored && call%3 != 0 {
@@ -193,7 +244,7 @@ func TestLoader_RepeatsAnInsertUntilItSucceeds(t *testing.T) {
 	}
 }
 
-func TestLoader_DropsBatchesThatComeAgain(t *testing.T) {
+func dropsBatchesThatComeAgain(t *testing.T, startBus busOf) {
 	cfg := startBus(t, 1)
 	e := newEdge(t, cfg, "fra1")
 	var sent [][]byte
@@ -227,7 +278,7 @@ func TestLoader_DropsBatchesThatComeAgain(t *testing.T) {
 	}
 }
 
-func TestLoader_RepeatsAnAnnouncedRangeWithItsToken(t *testing.T) {
+func repeatsAnAnnouncedRangeWithItsToken(t *testing.T, startBus busOf) {
 	cfg := startBus(t, 1)
 	e := newEdge(t, cfg, "fra1")
 	for range 10 {
@@ -272,7 +323,7 @@ func TestLoader_RepeatsAnAnnouncedRangeWithItsToken(t *testing.T) {
 	}
 }
 
-func TestLoader_SetsAsideWhatTheStoreRefuses(t *testing.T) {
+func setsAsideWhatTheStoreRefuses(t *testing.T, startBus busOf) {
 	cfg := startBus(t, 1)
 	e := newEdge(t, cfg, "fra1")
 	var values [][]byte
@@ -304,7 +355,7 @@ func TestLoader_SetsAsideWhatTheStoreRefuses(t *testing.T) {
 	if err := db.holds(e); err != nil {
 		t.Error(err)
 	}
-	want := []string{"store http_requests/0/11", "store http_requests/0/12", "store http_requests/0/19", "store http_requests/0/3"}
+	want := []string{"store " + cfg.RequestsTopic() + "/0/11", "store " + cfg.RequestsTopic() + "/0/12", "store " + cfg.RequestsTopic() + "/0/19", "store " + cfg.RequestsTopic() + "/0/3"}
 	if diff := cmp.Diff(want, refusedRecords(t, cfg, 4)); diff != "" {
 		t.Errorf("refused records (-want +got):\n%s", diff)
 	}
@@ -313,7 +364,7 @@ func TestLoader_SetsAsideWhatTheStoreRefuses(t *testing.T) {
 	}
 }
 
-func TestLoader_KeepsTryingWhenTheStoreRefusesEverything(t *testing.T) {
+func keepsTryingWhenTheStoreRefusesEverything(t *testing.T, startBus busOf) {
 	cfg := startBus(t, 1)
 	e := newEdge(t, cfg, "fra1")
 	for range 30 {
@@ -355,7 +406,7 @@ func TestLoader_KeepsTryingWhenTheStoreRefusesEverything(t *testing.T) {
 	}
 }
 
-func TestLoader_SetsAsideWhatIsNoBatch(t *testing.T) {
+func setsAsideWhatIsNoBatch(t *testing.T, startBus busOf) {
 	cfg := startBus(t, 1)
 	e := newEdge(t, cfg, "fra1")
 	good := e.seal(3)
@@ -366,7 +417,7 @@ func TestLoader_SetsAsideWhatIsNoBatch(t *testing.T) {
 	db := newMemory()
 	background(t, newLoader(t, testConfig(), cfg, db).Run)
 	waitFor(t, "events in the store", func() error { return db.holds(e) })
-	want := []string{"batch http_requests/0/0", "batch http_requests/0/1", "batch http_requests/0/3"}
+	want := []string{"batch " + cfg.RequestsTopic() + "/0/0", "batch " + cfg.RequestsTopic() + "/0/1", "batch " + cfg.RequestsTopic() + "/0/3"}
 	if diff := cmp.Diff(want, refusedRecords(t, cfg, 3)); diff != "" {
 		t.Errorf("refused records (-want +got):\n%s", diff)
 	}
@@ -399,7 +450,7 @@ func refusedRecords(t *testing.T, cfg bus.Config, n int) []string {
 	return out
 }
 
-func TestLoader_RebalanceKeepsExactlyOnce(t *testing.T) {
+func rebalanceKeepsExactlyOnce(t *testing.T, startBus busOf) {
 	const partitions = 6
 	cfg := startBus(t, partitions)
 	e := newEdge(t, cfg, "fra1")
@@ -468,7 +519,7 @@ func TestLoader_RebalanceKeepsExactlyOnce(t *testing.T) {
 	}
 }
 
-func TestLoader_CannotCommitAfterItsPartitionsWentToAnother(t *testing.T) {
+func cannotCommitAfterItsPartitionsWentToAnother(t *testing.T, startBus busOf) {
 	cfg := startBus(t, 1)
 	e := newEdge(t, cfg, "fra1")
 	e.put(0, e.seal(1))
