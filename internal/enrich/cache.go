@@ -1,8 +1,6 @@
 package enrich
 
 import (
-	"net/netip"
-
 	"github.com/spate-io/spate/internal/enrich/useragent"
 )
 
@@ -50,12 +48,12 @@ func (c *agentCache) get(ua []byte) (*useragent.Agent, bool) {
 	return a, ok
 }
 
-// placeCache holds where addresses are.
+// placeCache holds where addresses are, by their 16 bytes; IPv4 addresses as the mapped ones.
 type placeCache struct {
-	generations[netip.Addr, place]
+	generations[[16]byte, place]
 }
 
-func (c *placeCache) get(a netip.Addr) (place, bool) {
+func (c *placeCache) get(a [16]byte) (place, bool) {
 	if p, ok := c.young[a]; ok {
 		return p, true
 	}

@@ -21,10 +21,16 @@ func contentClass(contentType, path []byte, page bool) string {
 
 // ofType returns the class of a content type.
 func ofType(t []byte) string {
-	var buf [64]byte
+	if i := bytes.IndexByte(t, ';'); i >= 0 {
+		t = t[:i]
+	}
+	if class := known(t); class != "" {
+		return class
+	}
+	var buf [64]byte // as servers write it when they do not write it as usual
 	n := 0
 	for _, c := range t {
-		if c == ';' || c == ',' || n == len(buf) {
+		if c == ',' || n == len(buf) {
 			break
 		}
 		if c == ' ' || c == '\t' {
@@ -36,13 +42,20 @@ func ofType(t []byte) string {
 		buf[n] = c
 		n++
 	}
-	t = buf[:n]
+	if class := known(buf[:n]); class != "" {
+		return class
+	}
+	return ofFamily(buf[:n])
+}
+
+// known returns the class of a content type that has one of its own, empty for others.
+func known(t []byte) string {
 	switch string(t) {
 	case "text/html", "application/xhtml+xml":
 		return "html"
 	case "text/css":
 		return "css"
-	case "application/javascript", "text/javascript", "application/x-javascript", "application/ecmascript", "module":
+	case "application/javascript", "text/javascript", "application/x-javascript", "application/ecmascript":
 		return "javascript"
 	case "image/jpeg", "image/jpg", "image/pjpeg":
 		return "jpeg"
@@ -74,8 +87,12 @@ func ofType(t []byte) string {
 		return "webp"
 	case "image/avif":
 		return "avif"
+	case "application/json":
+		return "json"
+	case "font/woff2", "font/woff":
+		return "font"
 	}
-	return ofFamily(t)
+	return ""
 }
 
 // ofFamily returns the class of a content type that has no class of its own.

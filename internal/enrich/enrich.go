@@ -64,7 +64,7 @@ func (e *Enricher) Fork() *Enricher {
 	return &Enricher{
 		cfg: e.cfg, tables: e.tables, metrics: e.metrics,
 		agents: agentCache{newGenerations[string, *useragent.Agent](int(e.cfg.UserAgentCache))},
-		places: placeCache{newGenerations[netip.Addr, place](int(e.cfg.AddressCache))},
+		places: placeCache{newGenerations[[16]byte, place](int(e.cfg.AddressCache))},
 	}
 }
 
@@ -103,16 +103,19 @@ func (e *Enricher) agent(ua []byte) *useragent.Agent {
 
 // place returns where an address is.
 func (e *Enricher) place(a netip.Addr) place {
-	a = a.Unmap().WithZone("")
-	if p, ok := e.places.get(a); ok {
+	if !a.IsValid() {
+		return place{country: unknownCountry}
+	}
+	key := a.As16()
+	if p, ok := e.places.get(key); ok {
 		return p
 	}
 	e.metrics.addressMisses.Inc()
-	p, err := e.tables.geo.lookup(a)
+	p, err := e.tables.geo.lookup(a.Unmap().WithZone(""))
 	if err != nil {
 		e.metrics.lookupErrors.Inc()
 	}
-	e.places.put(a, p, placeCost)
+	e.places.put(key, p, placeCost)
 	return p
 }
 
