@@ -15,7 +15,13 @@ const flags = [
  * Opens a page of the given size and colour scheme. problems collects what the page complains about: exceptions,
  * console errors, blocked resources. The caller calls close.
  */
-export async function open({ width = 1440, height = 900, theme = 'light', mobile = false, reducedMotion = false } = {}) {
+export async function open({
+  width = 1440,
+  height = 900,
+  theme = 'light',
+  mobile = false,
+  reducedMotion = false,
+} = {}) {
   const browser = await chromium.launch({
     executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
     headless: true,

@@ -1,11 +1,25 @@
 // Reading the page.
 
-export const dimensions = ['host', 'country', 'referer', 'user_agent', 'client_ip', 'status', 'browser', 'os', 'path', 'bot'];
+export const dimensions = [
+  'host',
+  'country',
+  'referer',
+  'user_agent',
+  'client_ip',
+  'status',
+  'browser',
+  'os',
+  'path',
+  'bot',
+];
 
 /** Waits until the dashboard shows what it was asked for. */
 export async function ready(page) {
   await page.locator('[data-testid=dashboard][data-ready=true]').waitFor();
-  await page.locator('[data-testid=panel-latency] .skeleton, [data-testid=panel-top] .skeleton').first().waitFor({ state: 'detached' });
+  await page
+    .locator('[data-testid=panel-latency] .skeleton, [data-testid=panel-top] .skeleton')
+    .first()
+    .waitFor({ state: 'detached' });
 }
 
 /** Waits until a condition holds; says what was waited for when it does not. */
@@ -46,7 +60,11 @@ export function figures(dashboard, latency) {
 
 /** Numbers of a panel's table, row by row, null where it has none. */
 export function tableRows(page, panel) {
-  return page.locator(`[data-testid=data-${panel}] tbody tr`).evaluateAll((rows) =>
-    rows.map((r) => [...r.querySelectorAll('td[data-value]')].map((c) => (c.dataset.value === '' ? null : Number(c.dataset.value)))),
-  );
+  return page
+    .locator(`[data-testid=data-${panel}] tbody tr`)
+    .evaluateAll((rows) =>
+      rows.map((r) =>
+        [...r.querySelectorAll('td[data-value]')].map((c) => (c.dataset.value === '' ? null : Number(c.dataset.value))),
+      ),
+    );
 }

@@ -1,6 +1,6 @@
 // Drives the dashboard as a person would and compares every number it shows with what the API says.
 //
-//   node run.mjs --base http://127.0.0.1:8080 --zone ID --out DIR [--range 24h]
+//   node run.mjs --base http://127.0.0.1:8080 --zone ID --out DIR [--range 24h] [--only STEP]
 //
 // The range must hold some traffic of the zone. Screenshots go to DIR. Exits 1 with the reasons when a check fails, 2
 // when it cannot run. CHROMIUM names the browser (default /usr/bin/chromium).
@@ -17,10 +17,11 @@ const { values: args } = parseArgs({
     zone: { type: 'string' },
     out: { type: 'string', default: 'out' },
     range: { type: 'string', default: '24h' },
+    only: { type: 'string' },
   },
 });
 if (!args.base || !args.zone) {
-  console.error('usage: node run.mjs --base URL --zone ID --out DIR [--range 24h]');
+  console.error('usage: node run.mjs --base URL --zone ID --out DIR [--range 24h] [--only STEP]');
   process.exit(2);
 }
 mkdirSync(args.out, { recursive: true });
@@ -46,6 +47,7 @@ const tools = {
 };
 
 for (const [name, options, step] of steps) {
+  if (args.only && args.only !== name) continue;
   const before = reasons.length;
   const started = Date.now();
   const browser = await open(options);

@@ -50,19 +50,37 @@ async function charts(t) {
   const { body } = await t.api.after(0, 'dashboard', (a) => a.url.searchParams.get('until') === '0');
   const lat = (await t.api.after(0, 'latency', (a) => a.url.searchParams.get('until') === '0')).body.result;
   const points = body.result.timeseries.toReversed();
-  const sum = (map, first) => Object.entries(map).reduce((a, [k, n]) => a + (k.length === 3 && k[0] === first ? n : 0), 0);
+  const sum = (map, first) =>
+    Object.entries(map).reduce((a, [k, n]) => a + (k.length === 3 && k[0] === first ? n : 0), 0);
   const classes = (p) => ['2', '3', '4', '5'].map((c) => sum(p.requests.http_status, c));
-  t.equal((await tableRows(t.page, 'requests')).map((r) => r.slice(0, 4)), points.map(classes), 'requests by status class');
-  t.equal(await tableRows(t.page, 'bandwidth'), points.map((p) => [p.bandwidth.cached, p.bandwidth.uncached]), 'bandwidth');
-  t.equal(await tableRows(t.page, 'uniques'), points.map((p) => [p.uniques.all]), 'uniques');
+  t.equal(
+    (await tableRows(t.page, 'requests')).map((r) => r.slice(0, 4)),
+    points.map(classes),
+    'requests by status class',
+  );
+  t.equal(
+    await tableRows(t.page, 'bandwidth'),
+    points.map((p) => [p.bandwidth.cached, p.bandwidth.uncached]),
+    'bandwidth',
+  );
+  t.equal(
+    await tableRows(t.page, 'uniques'),
+    points.map((p) => [p.uniques.all]),
+    'uniques',
+  );
   if (lat.totals.count > 0) {
-    const want = lat.timeseries.toReversed().map((p) => [p.p50_ms, p.p95_ms, p.p99_ms].map((v) => (p.count > 0 ? v : null)));
+    const want = lat.timeseries
+      .toReversed()
+      .map((p) => [p.p50_ms, p.p95_ms, p.p99_ms].map((v) => (p.count > 0 ? v : null)));
     t.equal(await tableRows(t.page, 'latency'), want, 'latency');
     t.check(await t.page.getByTestId('data-heatmap').isVisible(), 'the heatmap has no table');
   }
   await t.page.getByTestId('table-requests').click();
   await t.page.locator('[data-testid=panel-requests] canvas').waitFor();
-  t.check(!new URL(t.page.url()).searchParams.get('table').includes('requests'), 'the table switch is not in the address');
+  t.check(
+    !new URL(t.page.url()).searchParams.get('table').includes('requests'),
+    'the table switch is not in the address',
+  );
 }
 
 async function ranges(t) {
@@ -160,21 +178,35 @@ async function legend(t) {
 async function tops(t) {
   await visit(t, `range=${t.range}&live=0`);
   const p = t.page;
+  const shown = () =>
+    p
+      .getByTestId('top-row')
+      .evaluateAll((list) => list.map((r) => [r.dataset.key, Number(r.dataset.requests), Number(r.dataset.bytes)]));
+  // A tab that was open before shows its old numbers until the new ones are there: wait for those of the answer.
+  const same = async (mark, fits, what) => {
+    let rows;
+    let want;
+    await waitUntil(
+      p,
+      async () => {
+        want = (await t.api.after(mark, 'top', fits)).body.result.rows.map((r) => [r.value, r.requests, r.bytes]);
+        rows = await shown();
+        return JSON.stringify(rows) === JSON.stringify(want);
+      },
+      what,
+      5000,
+    ).catch(() => {});
+    t.equal(rows, want, what);
+    t.check(what.includes('bot') || rows.length > 0, `${what} is empty`);
+  };
   for (const dim of dimensions) {
+    const mark = t.api.mark;
     await p.getByTestId(`tab-${dim}`).click();
-    const { body } = await t.api.after(0, 'top', (a) => a.url.searchParams.get('dimension') === dim);
-    await waitUntil(p, async () => (await p.locator('[data-testid=panel-top] .stale').count()) === 0, `top ${dim}`);
-    const rows = await p.getByTestId('top-row').evaluateAll((list) =>
-      list.map((r) => [r.dataset.key, Number(r.dataset.requests), Number(r.dataset.bytes)]),
-    );
-    t.equal(rows, body.result.rows.map((r) => [r.value, r.requests, r.bytes]), `top ${dim}`);
+    await same(dim === 'path' ? mark : 0, (a) => a.url.searchParams.get('dimension') === dim, `top ${dim}`);
     t.equal(await p.getByTestId(`tab-${dim}`).getAttribute('aria-selected'), 'true', `tab ${dim}`);
   }
   await p.getByTestId('metric-bytes').click();
-  const { body } = await t.api.after(0, 'top', (a) => a.url.searchParams.get('metric') === 'bytes');
-  const want = body.result.rows.map((r) => r.value);
-  await waitUntil(p, async () => (await p.locator('[data-testid=panel-top] .stale').count()) === 0, 'top by bytes');
-  t.equal(await p.getByTestId('top-row').evaluateAll((l) => l.map((r) => r.dataset.key)), want, 'top by bytes');
+  await same(0, (a) => a.url.searchParams.get('metric') === 'bytes', 'top bot by bytes');
   t.check(p.url().includes('metric=bytes') && p.url().includes('by=bot'), 'tab and metric are not in the address');
 }
 
@@ -228,9 +260,57 @@ async function keys(t) {
   await p.keyboard.press('u');
   await waitUntil(p, async () => p.url().includes('tz=utc'), 'u for UTC');
   const nameless = await p.evaluate(() =>
-    [...document.querySelectorAll('button')].filter((b) => !b.textContent.trim() && !b.ariaLabel).map((b) => b.outerHTML),
+    [...document.querySelectorAll('button')]
+      .filter((b) => !b.textContent.trim() && !b.ariaLabel)
+      .map((b) => b.outerHTML),
   );
   t.equal(nameless, [], 'buttons without a name');
+}
+
+/** A zone without requests teaches, and shows the first one within seconds without a click. */
+async function firstRequest(t) {
+  await t.page.route('**/analytics/dashboard?*', async (route) => {
+    const res = await route.fetch();
+    const body = await res.json();
+    for (const p of [body.result.totals, ...body.result.timeseries]) {
+      p.requests = { ...p.requests, all: 0, cached: 0, uncached: 0, http_status: {} };
+    }
+    await route.fulfill({ response: res, json: body });
+  });
+  await visit(t, `range=${t.range}`);
+  const p = t.page;
+  await p.getByTestId('empty-zone').waitFor();
+  t.check(
+    (await p.getByTestId('empty-zone').textContent()).includes('spate_log.conf'),
+    'the empty page does not teach',
+  );
+  await t.shot(p, 'empty');
+  await p.unroute('**/analytics/dashboard?*');
+  const started = Date.now();
+  await p.getByTestId('panel-requests').waitFor();
+  t.check(Date.now() - started < 5000, `the first request appeared after ${Date.now() - started} ms`);
+}
+
+/** One panel fails: it says so and offers to try again; the others go on, and old numbers stay. */
+async function failures(t) {
+  const p = t.page;
+  const broken = {
+    status: 500,
+    json: { success: false, errors: [{ code: 1100, message: 'it broke' }], messages: [], result: null },
+  };
+  await p.route('**/analytics/top?*', (route) => route.fulfill(broken));
+  await visit(t, `range=${t.range}&live=0`);
+  await p.getByTestId('error-top').filter({ hasText: 'it broke' }).waitFor();
+  t.check(Number((await shownFigures(p)).requests) > 0, 'a broken table empties the cards');
+  await t.shot(p, 'failure', { fullPage: true });
+  await p.unroute('**/analytics/top?*');
+  await p.getByTestId('retry-top').click();
+  await p.getByTestId('top-row').first().waitFor();
+
+  await p.route('**/analytics/dashboard?*', (route) => route.fulfill(broken));
+  await p.getByTestId('live-switch').click();
+  await p.getByTestId('panel-requests').getByText('Not up to date: it broke').waitFor();
+  t.check(Number((await shownFigures(p)).requests) > 0, 'a failed refresh takes the old numbers away');
 }
 
 async function unknownZone(t) {
@@ -256,6 +336,8 @@ export const steps = [
   ['live', fixed, live],
   ['dark', fixed, dark],
   ['keys', fixed, keys],
+  ['first request', fixed, firstRequest],
+  ['failures', { ...fixed, expected: /status of 500/ }, failures],
   ['unknown zone', { ...fixed, expected: /status of 404/ }, unknownZone],
   ['mobile', { ...fixed, width: 390, height: 844, mobile: true }, mobile],
 ];
