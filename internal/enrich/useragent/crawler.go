@@ -44,6 +44,9 @@ func parseCrawlers(text string) ([]crawler, error) {
 		if pattern == "" {
 			continue
 		}
+		if tag, ok := retagged[pattern]; ok {
+			tags = tag
+		}
 		c, err := newCrawler(pattern, strings.Split(tags, ","))
 		if err != nil {
 			return nil, fmt.Errorf("pattern %q: %w", pattern, err)

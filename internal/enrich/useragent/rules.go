@@ -140,3 +140,15 @@ var corrections = map[string]string{
 	`MetaIAB Facebook`:  "",       // the browser inside of an app for phones
 	`008\/`:             `^008\/`, // ends of version numbers, as in Opera Mini/4.4.39008/
 }
+
+// retagged are patterns that the list has under another tag although their operators say that they read for language models
+// or assistants.
+var retagged = map[string]string{
+	`Amazonbot`:              "ai-crawler",
+	`Diffbot\/`:              "ai-crawler",
+	`ImagesiftBot`:           "ai-crawler",
+	`meta-externalfetcher\/`: "ai-crawler",
+	`omgili`:                 "ai-crawler",
+	`Timpibot`:               "ai-crawler",
+	`YouBot`:                 "ai-crawler",
+}

@@ -2,10 +2,12 @@ package useragent
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -73,6 +75,7 @@ func TestParser_Parse(t *testing.T) {
 	f("CCBot/2.0 (https://commoncrawl.org/faq/)", Agent{"CCBot", "", Other, BotAI})
 	f("Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; PerplexityBot/1.0; +https://perplexity.ai/perplexitybot)", Agent{"PerplexityBot", "", Other, BotAI})
 	f("Mozilla/5.0 (Linux; Android 5.0) AppleWebKit/537.36 (KHTML, like Gecko) Mobile Safari/537.36 (compatible; Bytespider; spider-feedback@bytedance.com)", Agent{"Bytespider", "Android", Other, BotAI})
+	f("Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; Amazonbot/0.1; +https://developer.amazon.com/support/amazonbot) Chrome/119.0.6045.214 Safari/537.36", Agent{"Amazonbot", "", Other, BotAI})
 	f("jetmon/1.0 (Jetpack Site Uptime Monitor by WordPress.com)", Agent{"jetmon", "", Other, BotMonitor})
 	f("Mozilla/5.0 (compatible; AhrefsBot/5.0; +http://ahrefs.com/robot/)", Agent{"AhrefsBot", "", Other, BotSEO})
 	f("Feedly/1.0 (+http://www.feedly.com/fetcher.html; 3 subscribers)", Agent{"Feedly", "", Other, BotFeed})
@@ -333,5 +336,37 @@ func BenchmarkParser_DistinctAgents(b *testing.B) {
 		if i++; i == len(list) {
 			i = 0
 		}
+	}
+}
+
+// Corrections must be of patterns that the list has, or a new list has made them void.
+func TestCorrections_AreOfTheList(t *testing.T) {
+	for _, m := range []map[string]string{corrections, retagged} {
+		for pattern := range m {
+			if !strings.Contains(crawlerList, "\n"+pattern+"\t") {
+				t.Errorf("%q is not in the list", pattern)
+			}
+		}
+	}
+	p := parser(t)
+	for name := range aliases {
+		for _, c := range p.crawlers {
+			if c.name == name {
+				t.Errorf("%q kept its name", name)
+			}
+		}
+	}
+}
+
+// crawlers.tsv must be what the generator makes of the list.
+func TestCrawlers_UpToDate(t *testing.T) {
+	c := exec.Command("go", "run", "./internal/gen")
+	c.Stdin = bytes.NewReader(fixture(t, "crawler-user-agents-1.60.0.json.gz"))
+	got, err := c.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(got), crawlerList); d != "" {
+		t.Fatal(d)
 	}
 }
