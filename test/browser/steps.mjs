@@ -324,6 +324,16 @@ async function mobile(t) {
   const wide = await t.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   t.check(wide <= 0, `the page is ${wide} px wider than the screen`);
   await t.shot(t.page, 'mobile', { fullPage: true });
+  await t.page.getByTestId('range-picker').click();
+  const first = await t.page.getByTestId('preset-30m').boundingBox();
+  const last = await t.page.getByTestId('range-apply').boundingBox();
+  t.check(
+    first.y >= 0 && last.y + last.height <= 844,
+    `the range menu reaches from ${first.y} to ${last.y + last.height}`,
+  );
+  await t.shot(t.page, 'mobile-range');
+  await t.page.getByTestId('preset-30d').click();
+  t.check(t.page.url().includes('range=30d'), 'a preset on a small screen');
 }
 
 export const steps = [

@@ -2,7 +2,7 @@
 
 import { zoneName } from '../lib/time.ts';
 import { liveText } from '../panels/livestrip.tsx';
-import { dash } from '../state/data.ts';
+import { dash, zone, zones } from '../state/data.ts';
 import { liveOn, range, setLive, setUtc, utc } from '../state/page.ts';
 import { setTheme, type Theme, theme } from '../state/theme.ts';
 import { Icon, Logo } from './icons.tsx';
@@ -18,10 +18,14 @@ export function Header() {
           <Logo />
           <span>Spate</span>
         </a>
-        <ZonePicker />
+        {zones.data.value?.length !== 0 && <ZonePicker />}
         <span class="grow" />
-        <LiveSwitch />
-        <RangePicker />
+        {zone.value !== null && (
+          <>
+            <LiveSwitch />
+            <RangePicker />
+          </>
+        )}
         <div class="tools">
           <button
             type="button"
