@@ -29,7 +29,7 @@ func coloLayout() layout[ColoTraffic] {
 }
 
 func coloStatement(w Window) statement {
-	columns := append([]string{"toString(" + schema.ColColo + ") AS colo_id"}, pointColumns()...)
+	columns := append([]string{"CAST(" + schema.ColColo + ", 'String') AS colo_id"}, pointColumns()...)
 	return statement{
 		from: coloRollup(w), columns: append(columns, coloLayout().sql()...),
 		group: "GROUP BY GROUPING SETS ((colo_id, point), (colo_id))",
