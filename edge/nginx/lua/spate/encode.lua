@@ -1,8 +1,9 @@
 -- Writes the finished request as one message of event/http.capnp, in standard framing, straight into the ring.
 --
--- The layout is fixed: one word of framing, one of root pointer, 13 words of data, 25 pointers, then the texts in the order
--- of their pointers, each ended by NUL and padded to 8 bytes. The offsets below are those of event/fields.go; a test of
--- package edge/nginx reads what this file writes with that package and with the capnp tool.
+-- The layout: one word of framing, one of root pointer, 13 words of data, 25 pointers, two words for each of the two
+-- addresses, the constant texts (edge, colo, the request id when it is ours), then the other texts, each ended by NUL and
+-- padded to 8 bytes. All up to the constant texts is a template that is copied. The offsets below are those of
+-- event/fields.go; a test of package edge/nginx reads what this file writes with that package and with the capnp tool.
 
 local ffi = require "ffi"
 local bit = require "bit"
@@ -13,8 +14,10 @@ local C = ffi.C
 local band, bor, lshift, rshift = bit.band, bit.bor, bit.lshift, bit.rshift
 local floor, min, max = math.floor, math.min, math.max
 
-local DATA_WORDS, POINTERS = 13, 25
-local FRONT = 8 * (2 + DATA_WORDS + POINTERS) -- bytes before the first text
+local DATA_WORDS, POINTERS = 13, 25 -- of the message
+local POINTER_WORD = 2 + DATA_WORDS -- where the pointers begin, in words
+local IP_WORD = POINTER_WORD + POINTERS -- where the client's address is; the server's is two words behind
+local CONSTANT_WORD = IP_WORD + 4 -- where the constant texts begin
 local MAX_MESSAGE = 256 * 1024 -- event.MaxMessage
 local SHORT_TEXT = 8 * 1024 -- event.MaxText: what is left of each text of an event that would be larger
 
@@ -225,77 +228,109 @@ local function origin(r, ring, w)
   b16[w * 4 + 56] = min(tries, 65535)
 end
 
--- Texts that most requests have, and groups of texts that most requests have none of. The server's address is not here:
--- it is written apart.
+-- Texts that most requests have, and groups of texts that most requests have none of.
 local COMMON = {
-  CLIENT_IP, HOST, METHOD, SCHEME, PATH, QUERY, PROTOCOL, REFERER, USER_AGENT, FORWARDED_FOR, CONTENT_TYPE, RAY,
-  SERVER_NAME, EDGE, COLO,
+  HOST, METHOD, SCHEME, PATH, QUERY, PROTOCOL, REFERER, USER_AGENT, FORWARDED_FOR, CONTENT_TYPE, SERVER_NAME,
 }
-local SELDOM = { { SSL_PROTOCOL, SSL_CIPHER, SSL_NAME, CLIENT_VERIFY }, { USER, ORIGIN, CACHE, LIMIT_REQ, THREAT } }
+local SELDOM = {
+  { SSL_PROTOCOL, SSL_CIPHER, SSL_NAME, CLIENT_VERIFY }, { USER, ORIGIN, CACHE, RAY, LIMIT_REQ, THREAT },
+}
 
--- unrolled makes a function of a text that is repeated for each of these pointers, with $i for its number and $ending for
--- the bytes that end it. There are no loops and hardly a branch in it, for the same reason as in vars.lua.
-local function unrolled(head, body, tail, ...)
-  local parts = { head }
+local function sum_of(list)
+  local terms = {}
+  for k, i in ipairs(list) do
+    terms[k] = "len[" .. i .. "]"
+  end
+  return table.concat(terms, " + ")
+end
+
+-- compile makes a function of Lua text. Below, texts are unrolled instead of looped over, with hardly a branch, for the
+-- same reason as in vars.lua; and sums stand inside bit operations, which keeps them in integer registers.
+local function compile(source, ...)
+  return assert(loadstring(table.concat(source), "=spate.encode"))(ffi, bit, ...)
+end
+
+-- new_measure makes measure(): the bytes of all texts that are not constant.
+local function new_measure()
+  local source = { "local ffi, bit, len = ...\nlocal tobit = bit.tobit\nreturn function()\n  local sum = tobit(" }
+  source[2] = sum_of(COMMON)
+  for _, group in ipairs(SELDOM) do
+    source[#source + 1] = " + " .. sum_of(group)
+  end
+  source[#source + 1] = ")\n  return sum\nend"
+  return compile(source, len)
+end
+
+-- clip cuts every text that is longer than longest.
+local function clip(longest)
+  for i = HOST, THREAT do
+    len[i] = min(len[i], longest)
+  end
+end
+
+local WRITE_TEXT = [[
+  n = len[$i]
+  mask = arshift(0 - n, 31)
+  count = band(n + 1, mask)
+  words = rshift(count + 7, 3)
+  b32[pointer2 + $twice] = band(bor(lshift(to - pointer - $behind, 2), 1), mask)
+  b32[pointer2 + $twice + 1] = band(bor(lshift(count, 3), 2), mask)
+  b64[to + band(words - 1, mask)] = 0
+  copy(b8 + lshift(to, 3), ptr[$i], n)
+  to = tobit(to + words)
+]]
+
+-- new_writer makes write_texts(to, pointer, pointer2): it puts the texts at the word to and the pointers to them at the
+-- word pointer (pointer2 is twice that), and gives the word behind the texts. A text that is absent gets a null pointer;
+-- the word that is cleared for it belongs to the text that comes next, or to nobody.
+local function new_writer(ring)
+  local source = { [[
+local ffi, bit, ptr, len, b8, b32, b64 = ...
+local band, bor, lshift, rshift, arshift, tobit = bit.band, bit.bor, bit.lshift, bit.rshift, bit.arshift, bit.tobit
+local copy = ffi.copy
+return function(to, pointer, pointer2)
+  local n, mask, count, words
+]] }
   local function add(i)
-    parts[#parts + 1] = body:gsub("%$(%l+)", { i = i, ending = i == CLIENT_IP and 0 or 1 })
+    source[#source + 1] = WRITE_TEXT:gsub("%$(%l+)", { i = i, twice = 2 * i, behind = i + 1 })
   end
   for _, i in ipairs(COMMON) do
     add(i)
   end
   for _, group in ipairs(SELDOM) do
-    local any = {}
-    for k, i in ipairs(group) do
-      any[k] = "len[" .. i .. "]"
-    end
-    parts[#parts + 1] = "  if " .. table.concat(any, " + ") .. " > 0 then\n"
+    source[#source + 1] = "  if " .. sum_of(group) .. " > 0 then\n"
     for _, i in ipairs(group) do
       add(i)
     end
-    parts[#parts + 1] = "  end\n"
+    source[#source + 1] = "  end\n"
   end
-  parts[#parts + 1] = tail
-  return assert(loadstring(table.concat(parts), "=spate.encode"))(ffi, bit, ...)
+  source[#source + 1] = "  return to\nend"
+  return compile(source, ptr, len, ring.b8, ring.b32, ring.b64)
 end
 
--- measure_texts(longest) gives the bytes that the texts need, after cutting those that are too long.
-local measure_texts = unrolled([[
-local ffi, bit, len = ...
-local min = math.min
-return function(longest)
-  local sum, n = 224
-]], [[
-  n = min(len[$i], longest)
-  len[$i] = n
-  sum = sum + n
-]], [[
-  return sum
-end
-]], len)
-
--- new_writer makes write_texts(to, pointer): it puts the texts at the word to, the pointers to them at the word pointer,
--- and gives the word behind the texts. An absent text gets a null pointer; the word that is cleared behind the end
--- then belongs to what comes next.
-local function new_writer(ring)
-  return unrolled([[
-local ffi, bit, ptr, len, b8, b32, b64 = ...
-local bor, lshift, rshift, min, max, copy = bit.bor, bit.lshift, bit.rshift, math.min, math.max, ffi.copy
-return function(to, pointer)
-  local n, present, count, words
-]], [[
-  n = len[$i]
-  present = min(n, 1)
-  count = (n + $ending) * present
-  words = rshift(count + 7, 3)
-  b32[(pointer + $i) * 2] = bor(lshift(to - pointer - $i - 1, 2), 1) * present
-  b32[(pointer + $i) * 2 + 1] = bor(lshift(count, 3), 2) * present
-  b64[to + max(words - 1, 0)] = 0
-  copy(b8 + to * 8, ptr[$i], n)
-  to = to + words
-]], [[
-  return to
-end
-]], ptr, len, ring.b8, ring.b32, ring.b64)
+-- new_template makes what all messages of this worker begin with, as words; it gives these, their number, and a pointer to
+-- the request id among them.
+local function new_template(edge, colo, ray)
+  local words = CONSTANT_WORD + rshift(#edge + 8, 3) + rshift(#colo + 8, 3) + rshift(#ray + 8, 3)
+  local t = ffi.new("int64_t[?]", words + 1)
+  local t32, t8 = ffi.cast("uint32_t *", t), ffi.cast("uint8_t *", t)
+  t32[3] = bor(DATA_WORDS, lshift(POINTERS, 16))
+  local to = CONSTANT_WORD
+  local function put(i, text)
+    if #text > 0 then
+      local pointer = POINTER_WORD + i
+      t32[pointer * 2] = bor(lshift(to - pointer - 1, 2), 1)
+      t32[pointer * 2 + 1] = bor(lshift(#text + 1, 3), 2)
+      ffi.copy(t8 + to * 8, text, #text)
+      to = to + rshift(#text + 8, 3)
+    end
+    return t8 + to * 8
+  end
+  put(EDGE, edge)
+  put(COLO, colo)
+  local ray_at = t8 + to * 8
+  put(RAY, ray)
+  return t, to, ray_at
 end
 
 -- new makes the function that records the request at hand. options: edge, colo, max_text, threat. It gives "full" when
@@ -307,18 +342,11 @@ local function new(options, ring)
   local b8, b16, b32, b64, f32 = ring.b8, ring.b16, ring.b32, ring.b64, ring.f32
   local max_text = options.max_text
   local request = sys.request
-
-  local template = ffi.new("uint8_t[?]", FRONT)
-  local t32 = ffi.cast("uint32_t *", template)
-  t32[3] = bor(DATA_WORDS, lshift(POINTERS, 16))
-
-  local edge, colo = options.edge, options.colo
-  ptr[EDGE], len[EDGE] = ffi.cast("const unsigned char *", edge), #edge
-  ptr[COLO], len[COLO] = ffi.cast("const unsigned char *", colo), #colo
+  local template, template_words, template_bytes
 
   -- The id of a request when the configuration does not use $request_id: 20 random digits of this worker, 12 that count.
-  local ray = ffi.new("uint8_t[32]", options.ray)
-  local ray16 = ffi.cast("uint16_t *", ray)
+  -- It lies in the template.
+  local ray16
   local hex16 = ffi.new("uint16_t[256]")
   for i = 0, 255 do
     local s = ("%02x"):format(i)
@@ -352,6 +380,10 @@ local function new(options, ring)
       list[#list + 1] = { "spate_threat", THREAT }
     end
     always = vars.new(list, ptr, len)
+    local ray
+    template, template_words, ray = new_template(options.edge, options.colo, own_ray and options.ray or "")
+    template_bytes = template_words * 8
+    ray16 = ffi.cast("uint16_t *", ray)
     ctx_tables = debug.getregistry().ngx_lua_ctx_tables
     if ctx_tables and pcall(C.ngx_http_lua_ffi_get_ctx_ref, r, in_ssl, ssl_ref) then
       ctx_ref = true
@@ -376,7 +408,6 @@ local function new(options, ring)
     always.run(r)
     if own_ray then
       next_ray()
-      ptr[RAY], len[RAY] = ray, 32
     end
     if len[PATH] == 0 then
       broken(r)
@@ -410,29 +441,34 @@ local function new(options, ring)
     end
   end
 
-  local function client_address()
+  -- write_address puts n bytes at p into the two words kept for an address; i is the pointer to it.
+  local function write_address(w, i, p, n)
+    if n == 0 then
+      return
+    end
+    local pointer, to = w + POINTER_WORD + i, w + IP_WORD + 2 * i
+    local a = ffi.cast("const uint32_t *", p)
+    b32[pointer * 2] = bor(lshift(to - pointer - 1, 2), 1)
+    b32[pointer * 2 + 1] = bor(lshift(n, 3), 2)
+    if n == 4 then
+      b32[to * 2] = a[0]
+    else
+      b32[to * 2], b32[to * 2 + 1], b32[to * 2 + 2], b32[to * 2 + 3] = a[0], a[1], a[2], a[3]
+    end
+  end
+
+  local function write_addresses(w, c)
     local p, n = ptr[CLIENT_IP], len[CLIENT_IP]
     if n == 16 then
       local a = ffi.cast("const uint32_t *", p)
       if a[0] == 0 and a[1] == 0 and a[2] == 0xffff0000 then -- IPv4 in IPv6
-        ptr[CLIENT_IP], len[CLIENT_IP] = p + 12, 4
+        p, n = p + 12, 4
       end
     elseif n ~= 4 then -- a unix socket
-      len[CLIENT_IP] = 0
+      n = 0
     end
-  end
-
-  -- server_address is the last text, because it alone is known only now; it gives the word behind it.
-  local function server_address(c, to, pointer)
-    local n = c.ip_len
-    if n == 0 then
-      return to
-    end
-    b32[pointer * 2] = bor(lshift(to - pointer - 1, 2), 1)
-    b32[pointer * 2 + 1] = bor(lshift(n, 3), 2)
-    b64[to + rshift(n - 1, 3)] = 0
-    ffi.copy(b8 + to * 8, c.ip, n)
-    return to + rshift(n + 7, 3)
+    write_address(w, CLIENT_IP, p, n)
+    write_address(w, SERVER_IP, c.ip, c.ip_len)
   end
 
   local function write_times(r, w)
@@ -464,7 +500,19 @@ local function new(options, ring)
     end
   end
 
-  local write_texts = new_writer(ring)
+  local measure, write_texts = new_measure(), new_writer(ring)
+
+  -- room_for gives the bytes to reserve for texts of the given sum, after cutting what is too long.
+  local function room_for(sum)
+    if sum > max_text then
+      clip(max_text)
+      if measure() > MAX_MESSAGE - 4096 then
+        clip(SHORT_TEXT)
+      end
+      sum = measure()
+    end
+    return template_bytes + 8 * (POINTERS + 1) + sum
+  end
 
   return function()
     local r = request()
@@ -473,24 +521,21 @@ local function new(options, ring)
     end
     -- The order is such that what branches comes late: LuaJIT compiles what follows a branch once for each way.
     prepare(r)
-    client_address()
-    local need = FRONT + measure_texts(max_text)
-    if need > MAX_MESSAGE then
-      need = FRONT + measure_texts(SHORT_TEXT)
-    end
-    local at = ring:reserve(need)
+    local at = ring:reserve(band(room_for(measure()) + 7, -8))
     if not at then
       return "full"
     end
-    local w = at / 8
-    ffi.copy(b8 + at, template, FRONT)
-    local to = write_texts(w + FRONT / 8, w + 2 + DATA_WORDS)
+    local w = rshift(at, 3)
+    ffi.copy(b8 + at, template, template_bytes)
+    local pointer = w + POINTER_WORD
+    local to = write_texts(w + template_words, pointer, pointer * 2)
+    local words = to - w
+    b32[w * 2 + 1] = words - 1
     write_times(r, w)
     local c, requests = connection(r)
-    to = server_address(c, to, w + 2 + DATA_WORDS + SERVER_IP)
-    b32[w * 2 + 1] = to - w - 1
     write_numbers(r, w, c, requests)
-    if ring:commit((to - w) * 8) then
+    write_addresses(w, c)
+    if ring:commit(words * 8) then
       return "send"
     end
   end

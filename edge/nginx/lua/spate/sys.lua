@@ -10,6 +10,7 @@ require "resty.core.request"
 require "resty.core.ctx"
 
 local C = ffi.C
+local floor = math.floor
 
 ffi.cdef [[
 typedef struct { uint16_t family; char path[108]; } spate_sockaddr_un;
@@ -73,8 +74,7 @@ end
 -- now_us gives whole seconds and the microseconds in that second, of the wall clock.
 function M.now_us()
   C.clock_gettime(CLOCK_REALTIME, ts)
-  local ns = tonumber(ts.nsec)
-  return tonumber(ts.sec), (ns - ns % 1000) / 1000
+  return tonumber(ts.sec), floor(tonumber(ts.nsec) / 1000)
 end
 
 local function fail(what)
