@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Topic is a topic as it should be. Zero values leave a property to the broker.
@@ -53,57 +54,90 @@ func (t Topic) configs() map[string]*string {
 	return out
 }
 
-// EnsureTopics creates the topics that do not exist and returns the number of partitions of each. A topic that exists
-// stays as it is; its number of partitions is what counts from then on, not the one asked for. The error says which
-// topic and why, for example that there are fewer brokers than replicas.
-func EnsureTopics(ctx context.Context, cl *kgo.Client, topics []Topic) (map[string]int32, error) {
-	adm := kadm.NewClient(cl)
+// Existing is a topic as it is on the bus.
+type Existing struct {
+	ID         [16]byte
+	Partitions int32
+}
+
+// EnsureTopics creates the topics that do not exist and returns what each is. A topic that exists stays as it is; its
+// number of partitions is what counts from then on, not the one asked for. The error says which topic and why, for
+// example that there are fewer brokers than replicas.
+func EnsureTopics(ctx context.Context, cl *kgo.Client, topics []Topic) (map[string]Existing, error) {
 	names := make([]string, len(topics))
 	for i, t := range topics {
 		names[i] = t.Name
 	}
-	there, err := adm.ListTopics(ctx, names...)
+	out, err := describe(ctx, cl, names)
 	if err != nil {
-		return nil, fmt.Errorf("list topics: %w", err)
+		return nil, err
 	}
-	out := make(map[string]int32, len(topics))
+	created := false
 	for _, t := range topics {
-		d := there[t.Name]
-		if d.Err == nil && len(d.Partitions) > 0 {
-			out[t.Name] = int32(len(d.Partitions))
-			continue
+		if _, ok := out[t.Name]; !ok {
+			if err := createTopic(ctx, cl, t); err != nil {
+				return nil, err
+			}
+			created = true
 		}
-		if d.Err != nil && !errors.Is(d.Err, kerr.UnknownTopicOrPartition) {
-			return nil, fmt.Errorf("topic %s: %w", t.Name, d.Err)
-		}
-		if out[t.Name], err = createTopic(ctx, adm, t); err != nil {
+	}
+	// A new topic may take a moment to be known by every broker.
+	for wait := 10 * time.Millisecond; created; wait = min(2*wait, time.Second) {
+		if out, err = describe(ctx, cl, names); err != nil {
 			return nil, err
+		}
+		created = len(out) < len(topics)
+		if created {
+			select {
+			case <-ctx.Done():
+				return nil, fmt.Errorf("wait for new topics: %w", ctx.Err())
+			case <-time.After(wait):
+			}
 		}
 	}
 	return out, nil
 }
 
-func createTopic(ctx context.Context, adm *kadm.Client, t Topic) (int32, error) {
+// describe asks the bus, past the client's cache, for the topics that exist.
+func describe(ctx context.Context, cl *kgo.Client, names []string) (map[string]Existing, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	for _, n := range names {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = kmsg.StringPtr(n)
+		req.Topics = append(req.Topics, t)
+	}
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	out := make(map[string]Existing)
+	for _, t := range resp.Topics {
+		err := kerr.ErrorForCode(t.ErrorCode)
+		switch {
+		case err == nil && len(t.Partitions) > 0:
+			out[*t.Topic] = Existing{ID: t.TopicID, Partitions: int32(len(t.Partitions))}
+		case err == nil, errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.LeaderNotAvailable):
+		default:
+			return nil, fmt.Errorf("topic %s: %w", *t.Topic, err)
+		}
+	}
+	return out, nil
+}
+
+func createTopic(ctx context.Context, cl *kgo.Client, t Topic) error {
+	if t.Name == "" || len(t.Name) > 249 || !topicName(t.Name) {
+		return fmt.Errorf("topic %q: a name has 1 to 249 letters, digits, dots, underscores and dashes", t.Name)
+	}
 	replication := t.Replication
 	if replication == 0 {
 		replication = -1
 	}
-	resp, err := adm.CreateTopic(ctx, t.Partitions, replication, t.configs(), t.Name)
-	switch {
-	case err == nil:
-		return t.Partitions, nil
-	case errors.Is(err, kerr.TopicAlreadyExists): // another process was faster
-		d, err := adm.ListTopics(ctx, t.Name)
-		if err != nil {
-			return 0, fmt.Errorf("list topics: %w", err)
-		}
-		if n := len(d[t.Name].Partitions); n > 0 {
-			return int32(n), nil
-		}
-		return 0, fmt.Errorf("topic %s: created by somebody else and not visible yet", t.Name)
-	case resp.ErrMessage != "":
-		return 0, fmt.Errorf("create topic %s (%d partitions, replication %d): %w: %s", t.Name, t.Partitions, t.Replication, err, resp.ErrMessage)
-	default:
-		return 0, fmt.Errorf("create topic %s (%d partitions, replication %d): %w", t.Name, t.Partitions, t.Replication, err)
+	resp, err := kadm.NewClient(cl).CreateTopic(ctx, t.Partitions, replication, t.configs(), t.Name)
+	if err == nil || errors.Is(err, kerr.TopicAlreadyExists) { // another process was faster
+		return nil
 	}
+	if resp.ErrMessage != "" {
+		err = fmt.Errorf("%w: %s", err, resp.ErrMessage)
+	}
+	return fmt.Errorf("create topic %s (%d partitions, replication %d): %w", t.Name, t.Partitions, t.Replication, err)
 }

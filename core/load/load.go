@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/spate-io/spate/bus"
@@ -217,14 +216,11 @@ func (l *Loader) ensureTopics(ctx context.Context) error {
 		return err
 	}
 	defer cl.Close()
-	if _, err = bus.EnsureTopics(ctx, cl, l.deps.Bus.Topics()); err != nil {
+	there, err := bus.EnsureTopics(ctx, cl, l.deps.Bus.Topics())
+	if err != nil {
 		return err
 	}
-	details, err := kadm.NewClient(cl).ListTopics(ctx, l.topic)
-	if err != nil {
-		return fmt.Errorf("describe topic %s: %w", l.topic, err)
-	}
-	l.topicID = details[l.topic].ID
+	l.topicID = there[l.topic].ID
 	return nil
 }
 
