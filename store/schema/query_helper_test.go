@@ -13,7 +13,7 @@ import (
 	"github.com/spate-io/spate/store/schema"
 )
 
-func exec(t testing.TB, db store.DB, sql string) {
+func execSQL(t testing.TB, db store.DB, sql string) {
 	t.Helper()
 	if err := db.Exec(context.Background(), store.Query{SQL: sql}); err != nil {
 		t.Fatalf("%s: %v", sql, err)

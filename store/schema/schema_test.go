@@ -65,7 +65,7 @@ func TestRollups_EqualRaw(t *testing.T) {
 	}
 	checkRollups(t, db)
 	for _, tr := range truncations {
-		exec(t, db, "OPTIMIZE TABLE "+tr.table+" FINAL")
+		execSQL(t, db, "OPTIMIZE TABLE "+tr.table+" FINAL")
 	}
 	checkRollups(t, db)
 	if got := rows(t, db, "SELECT min(EdgeEndTimestamp = toDateTime64(0, 6, 'UTC')), countIf(RequestDurationUs > 0) > 0, countIf(EdgeDurationUs < 0) = countIf(EdgeEndTimestamp = toDateTime64(0, 6, 'UTC')) FROM http_requests"); got != "0\t1\t1" {
@@ -78,7 +78,7 @@ func TestMigrate_RefusesNewer(t *testing.T) {
 	if err := schema.Migrate(context.Background(), db); err != nil {
 		t.Errorf("second time: %v", err)
 	}
-	exec(t, db, "INSERT INTO schema_migrations (version, name) VALUES (9999, 'from the future')")
+	execSQL(t, db, "INSERT INTO schema_migrations (version, name) VALUES (9999, 'from the future')")
 	if err := schema.Migrate(context.Background(), db); !errors.Is(err, schema.ErrNewer) {
 		t.Errorf("got %v", err)
 	}
