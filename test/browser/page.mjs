@@ -40,6 +40,35 @@ export async function shownFigures(page) {
   return out;
 }
 
+const units = {
+  k: 1e3,
+  M: 1e6,
+  bn: 1e9,
+  tn: 1e12,
+  B: 1,
+  kB: 1e3,
+  MB: 1e6,
+  GB: 1e9,
+  TB: 1e12,
+  PB: 1e15,
+  µs: 1e-3,
+  ms: 1,
+  s: 1e3,
+  min: 6e4,
+  '%': 0.01,
+};
+
+/** What a person reads on each card, as a number; NaN where it is not one. '' stands for the dash. */
+export async function readFigures(page) {
+  const out = {};
+  for (const c of cards) {
+    const text = (await page.getByTestId(`value-${c}`).textContent()).replaceAll(',', '');
+    const m = /^([\d.]+)\s*(\S*)$/u.exec(text);
+    out[c] = text === '–' ? '' : m ? Number(m[1]) * (m[2] ? units[m[2]] : 1) : Number.NaN;
+  }
+  return out;
+}
+
 /** The same from the API's answers. */
 export function figures(dashboard, latency) {
   const t = dashboard.totals;

@@ -1,6 +1,6 @@
 // What is tried, in order: [name, browser options, step].
 
-import { dimensions, figures, ready, shownFigures, tableRows, waitUntil } from './page.mjs';
+import { dimensions, figures, readFigures, ready, shownFigures, tableRows, waitUntil } from './page.mjs';
 
 const fixed = { reducedMotion: true };
 
@@ -27,7 +27,14 @@ async function numbers(t) {
   const own = Object.fromEntries(dash.url.searchParams);
   t.check(dash.body.result.totals.requests.all > 0, `no traffic in the last ${t.range}: nothing to compare`);
   await waitUntil(t.page, async () => (await shownFigures(t.page)).requests !== '', 'figures');
-  t.equal(await shownFigures(t.page), figures(dash.body.result, lat.body.result), 'cards');
+  const want = figures(dash.body.result, lat.body.result);
+  t.equal(await shownFigures(t.page), want, 'cards');
+  const read = await readFigures(t.page);
+  for (const [card, value] of Object.entries(want)) {
+    // Three digits are shown: half a percent at most is lost.
+    const near = value === '' ? read[card] === '' : Math.abs(read[card] - Number(value)) <= 0.0051 * Number(value);
+    t.check(near, `card ${card} reads ${read[card]}, the API has ${value}`);
+  }
 
   // The same question asked without the page, before and after a reload: the page lies between.
   const first = (await ask(t, 'dashboard', own)).result.totals;

@@ -8,6 +8,13 @@ const dist = new URL('../dist', import.meta.url).pathname;
 const budget = 60 * 1024;
 let shell = 0;
 
+// The licences of what ends up in the binary.
+const parts = ['preact', '@preact/signals', '@preact/signals-core', 'uplot', '@fontsource-variable/inter'];
+const licences = parts.map(
+  (p) => `${p}\n\n${readFileSync(new URL(`../node_modules/${p}/LICENSE`, import.meta.url), 'utf8')}`,
+);
+writeFileSync(join(dist, 'licences.txt'), licences.join('\n\n----------\n\n'));
+
 for (const entry of readdirSync(dist, { recursive: true, withFileTypes: true })) {
   if (!entry.isFile()) continue;
   const name = join(entry.parentPath, entry.name);

@@ -14,12 +14,13 @@ import { ShortcutSheet, useShortcuts } from './ui/shortcuts.tsx';
 
 export function App() {
   useShortcuts();
-  // No zone in the address: the one of last time, or the first.
+  // No zone in the address: the one of last time, or the first that has a name.
   useSignalEffect(() => {
     const list = zones.data.value;
     if (zoneId.value || !list?.length) return;
     const last = lastZone();
-    setZone((list.find((z) => z.id === last) ?? list[0]!).id, 'replace');
+    const first = list.find((z) => z.name !== 'unknown') ?? list[0]!;
+    setZone((list.find((z) => z.id === last) ?? first).id, 'replace');
   });
   useSignalEffect(() => {
     document.title = zone.value ? `${zone.value.name} · Spate` : 'Spate';

@@ -1,8 +1,13 @@
 import { render } from 'preact';
 import 'uplot/dist/uPlot.min.css';
 import './styles/base.css';
-import './styles/layout.css';
+import './styles/header.css';
+import './styles/menus.css';
+import './styles/pages.css';
 import './styles/panels.css';
+import './styles/charts.css';
+import './styles/tables.css';
+import './styles/small.css';
 import { App } from './app.tsx';
 
 render(<App />, document.getElementById('app')!);
