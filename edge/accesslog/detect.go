@@ -83,3 +83,13 @@ func DetectAmong(formats []Format, lines [][]byte, o Options) Detection {
 	}
 	return d
 }
+
+// Reason gives why a format refused its first line, or nil.
+func (d Detection) Reason(name string) error {
+	for _, c := range d.Candidates {
+		if c.Name == name {
+			return c.First
+		}
+	}
+	return nil
+}
