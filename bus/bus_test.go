@@ -1,7 +1,6 @@
 package bus
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -142,8 +141,9 @@ func TestProducer_CallsDoneOnceWhateverHappens(t *testing.T) {
 		t.Errorf("before Run, with a cancelled context: %v", err)
 	}
 	stop := run(t, p.Run)
-	if err := call(t.Context(), make([]byte, cfg.MaxMessage+1)); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("too large: %v", err)
+	var p2 interface{ Permanent() bool }
+	if err := call(t.Context(), make([]byte, cfg.MaxMessage+1)); !errors.Is(err, ErrTooLarge) || !errors.As(err, &p2) || !p2.Permanent() {
+		t.Errorf("too large: %v, want a permanent error", err)
 	}
 	if err := call(t.Context(), make([]byte, cfg.MaxMessage)); err != nil {
 		t.Errorf("as large as allowed: %v", err)
@@ -341,55 +341,4 @@ func TestProducer_SpeaksTLSAndSCRAMToKafka(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-func TestProducer_LosesNothingWhenAKafkaBrokerIsKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts three JVMs")
-	}
-	kafka := kafkatest.Start(t, 3)
-	cfg := DefaultConfig()
-	cfg.Address, cfg.Partitions, cfg.Replication, cfg.MinInsync = "kafka://"+kafka.Addr(), 3, 3, 2
-	p := newProducer(t, cfg, Deps{})
-	run(t, p.Run)
-	const n = 3000
-	var acked, failed atomic.Int32
-	var longest atomic.Int64
-	for i := range n {
-		if i == n/3 {
-			kafka.Kill(1)
-		}
-		start := time.Now()
-		p.Produce(t.Context(), name(i), bytes.Repeat([]byte{byte(i)}, 500), func(err error) {
-			if err != nil {
-				failed.Add(1)
-				return
-			}
-			acked.Add(1)
-			if d := int64(time.Since(start)); d > longest.Load() {
-				longest.Store(d)
-			}
-		})
-	}
-	eventually(t, func() error {
-		if acked.Load()+failed.Load() < n {
-			return fmt.Errorf("%d of %d answered", acked.Load()+failed.Load(), n)
-		}
-		return nil
-	})
-	if failed.Load() > 0 {
-		t.Errorf("%d failed", failed.Load())
-	}
-	lags, err := ReadLag(t.Context(), cfg, Deps{}, "nobody", cfg.RequestsTopic())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var total int64
-	for _, l := range lags {
-		total += l.End
-	}
-	t.Logf("%d acknowledged, %d records on the bus, longest wait %s", acked.Load(), total, time.Duration(longest.Load()).Round(time.Millisecond))
-	if total != n {
-		t.Errorf("%d records on the bus, want %d", total, n)
-	}
 }

@@ -46,11 +46,19 @@ const stalled = 30 * time.Second
 var (
 	// ErrStopped is given to done for records that came after the producer's end.
 	ErrStopped = errors.New("bus producer has stopped")
-	// ErrTooLarge is given to done for values over Config.MaxMessage.
-	ErrTooLarge = errors.New("batch is larger than bus.max_message")
+	// ErrTooLarge is given to done for values over Config.MaxMessage. It has a method Permanent that gives true.
+	ErrTooLarge error = permanent("batch is larger than bus.max_message")
 
 	errConnecting = errors.New("bus producer is connecting")
 )
+
+// permanent is an error that no retry mends.
+type permanent string
+
+func (e permanent) Error() string { return string(e) }
+
+// Permanent says that the bus will never take the record.
+func (permanent) Permanent() bool { return true }
 
 // NewProducer checks cfg and returns a producer for Config.RequestsTopic that has connected to nothing.
 func NewProducer(cfg Config, deps Deps) (*Producer, error) {

@@ -40,6 +40,7 @@ func guarantees() []guarantee {
 		{"sets_aside_what_is_no_batch", setsAsideWhatIsNoBatch},
 		{"rebalance_keeps_exactly_once", rebalanceKeepsExactlyOnce},
 		{"cannot_commit_after_its_partitions_went_to_another", cannotCommitAfterItsPartitionsWentToAnother},
+		{"a_loader_taken_for_dead_changes_nothing", aLoaderTakenForDeadChangesNothing},
 	}
 }
 
