@@ -483,6 +483,30 @@ func TestBroker_KeepsWhatAGroupHasNotRead(t *testing.T) {
 	fill(t, cl, "http_requests", 1) // and there is room again
 }
 
+func TestBroker_DeletingAllRecordsDoesNotRewindOffsets(t *testing.T) {
+	p := newProcess(t)
+	p.start()
+	cl := p.client()
+	createTopic(t, cl, "t", 1, nil)
+	fill(t, cl, "t", 40)
+	all := make(kadm.Offsets)
+	all.AddOffset("t", 0, -1, -1)
+	resp, err := kadm.NewClient(cl).DeleteRecords(t.Context(), all)
+	if err == nil {
+		err = resp.Error()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		p.end(sig)
+		p.start()
+		if start, end := offsets(t, cl, "t"); end != 40 || start == 0 {
+			t.Errorf("after %v the log goes from %d to %d, want an end of 40", sig, start, end)
+		}
+	}
+}
+
 func TestBroker_OneProcessPerDirectory(t *testing.T) {
 	dir := t.TempDir()
 	inProcess(t, func(c *Config) { c.Dir = dir })

@@ -107,6 +107,7 @@ func (b *Broker) Run(ctx context.Context) error {
 		cluster.Close()
 		return fmt.Errorf("embedded broker: %w", err)
 	}
+	b.guardDeletes(cluster)
 	r := &running{cluster: cluster, addr: addr, client: client}
 	b.state.Store(r)
 	b.log.Info("embedded broker is up", "addr", addr, "dir", b.cfg.Dir, "sync", b.cfg.Sync)

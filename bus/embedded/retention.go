@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -45,6 +46,30 @@ func (b *Broker) checkOnce(ctx context.Context, r *running, p *pressure) error {
 	return nil
 }
 
+// guardDeletes keeps clients from emptying a partition: the engine learns from the newest segment where the log ends, and
+// without one its offsets would start again at zero. Records in that segment stay until it is full.
+func (b *Broker) guardDeletes(cluster *kfake.Cluster) {
+	cluster.ControlKey(int16(kmsg.DeleteRecords), func(req kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // the engine's signature
+		for _, t := range req.(*kmsg.DeleteRecordsRequest).Topics {
+			for i := range t.Partitions {
+				p := &t.Partitions[i]
+				segs, err := listSegments(b.partitionDir(t.Topic, p.Partition))
+				if err != nil || len(segs) == 0 {
+					continue // nothing to delete
+				}
+				if last := segs[len(segs)-1].base; p.Offset < 0 || p.Offset > last {
+					p.Offset = last
+				}
+			}
+		}
+		return nil, nil, false
+	})
+}
+
+func (b *Broker) partitionDir(topic string, partition int32) string {
+	return filepath.Join(b.cfg.Dir, "partitions", url.PathEscape(topic)+"-"+strconv.Itoa(int(partition)))
+}
+
 // bounds are a topic's limits per partition; negative means none.
 type bounds struct {
 	age   time.Duration
@@ -72,7 +97,7 @@ func (b *Broker) retain(ctx context.Context, r *running, now time.Time) (int64, 
 	cut := make(kadm.Offsets)
 	for _, t := range topics {
 		for _, part := range t.Partitions {
-			segs, err := listSegments(filepath.Join(b.cfg.Dir, "partitions", url.PathEscape(t.Topic)+"-"+strconv.Itoa(int(part.Partition))))
+			segs, err := listSegments(b.partitionDir(t.Topic, part.Partition))
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}

@@ -159,7 +159,7 @@ func (w *worker) insert(b *bench, s span) error {
 		return &poisonError{err}
 	}
 	if w.l.cfg.Guarantee == ExactlyOnce {
-		in.Token = s.token(w.l.topic, w.partition)
+		in.Token = s.token(w.l.topic, w.l.topicID, w.partition)
 	}
 	return w.retry("insert", func(ctx context.Context) error {
 		start := time.Now()
@@ -182,7 +182,7 @@ func (w *worker) record(s span) error {
 		return nil
 	}
 	rows := w.accounts.rows()
-	token := s.token(w.l.topic, w.partition)
+	token := s.token(w.l.topic, w.l.topicID, w.partition)
 	return w.retry("ledger", func(ctx context.Context) error { return w.l.deps.Ledger.Record(ctx, token, rows) })
 }
 

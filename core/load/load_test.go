@@ -318,7 +318,7 @@ func repeatsAnAnnouncedRangeWithItsToken(t *testing.T, startBus busOf) {
 		t.Errorf("%d tokens before, %d after, want 1 and 2: %v", tokens, len(db.tokens), db.tokens)
 	}
 	for token := range db.tokens {
-		if !strings.HasPrefix(token, cfg.RequestsTopic()+"/0/") {
+		if !strings.HasPrefix(token, cfg.RequestsTopic()+":") || !strings.Contains(token, "/0/") {
 			t.Errorf("token %q", token)
 		}
 	}

@@ -22,9 +22,10 @@ const intentVersion = "spate1"
 
 func (s span) intent() string { return fmt.Sprintf("%s %d-%d", intentVersion, s.first, s.last) }
 
-// token is the name of the insert of this range: the same for every attempt, in every process.
-func (s span) token(topic string, partition int32) string {
-	return fmt.Sprintf("%s/%d/%d-%d", topic, partition, s.first, s.last)
+// token is the name of the insert of this range: the same for every attempt, in every process. The topic's id is in it,
+// because offsets begin again when a topic is made anew, and its records must not look like those of the old one.
+func (s span) token(topic string, id [16]byte, partition int32) string {
+	return fmt.Sprintf("%s:%x/%d/%d-%d", topic, id[:8], partition, s.first, s.last)
 }
 
 // parseIntent reads the metadata of a commit. ok is false when it announces nothing.

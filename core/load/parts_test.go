@@ -75,7 +75,8 @@ func TestIntent_ReadsWhatItWrites(t *testing.T) {
 			t.Errorf("parse %q: %v %v, want an error", text, ok, err)
 		}
 	}
-	if got := (span{7, 9}).token("http_requests", 3); got != "http_requests/3/7-9" {
+	id := [16]byte{0xab, 1}
+	if got := (span{7, 9}).token("http_requests", id, 3); got != "http_requests:ab01000000000000/3/7-9" {
 		t.Errorf("token %q", got)
 	}
 }

@@ -115,15 +115,19 @@ func (w *worker) startOnce() error {
 	if err != nil {
 		w.l.log.Warn("commit of somebody else, ignoring what it says", "partition", w.partition, "err", err)
 	}
-	if pending {
-		_, ends, err := w.l.bounds(ctx)
-		if err != nil {
-			return err
-		}
-		if end := ends[w.partition]; end <= s.last {
-			w.l.log.Error("log ends before the announced range, going on from where it is", "partition", w.partition, "end", end, "range", s.intent())
-			pending = false
-		}
+	_, ends, err := w.l.bounds(ctx)
+	if err != nil {
+		return err
+	}
+	end := ends[w.partition]
+	if pending && end <= s.last {
+		w.l.log.Error("log ends before the announced range, going on without it", "partition", w.partition, "end", end, "first", s.first, "last", s.last)
+		pending = false
+	}
+	if at > end {
+		// The brokers lost the log's end, which they only do when told to prefer that. What comes now is new.
+		w.l.log.Error("position is past the end of the log, going on from the end", "partition", w.partition, "position", at, "end", end)
+		at = end
 	}
 	w.window = newWindow(w.l.cfg.Window.Batches, w.l.cfg.Window.Time.D())
 	if err := w.l.readBack(ctx, w.window, w.partition, at); err != nil {
