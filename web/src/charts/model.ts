@@ -10,6 +10,8 @@ export interface Series {
   kind: 'bar' | 'area' | 'line';
   /** Stands on the series before it. Stacked series come bottom first. */
   stacked?: boolean;
+  /** Drawn with an edge in the panel's colour, to be seen on a heatmap of any darkness. */
+  outline?: boolean;
   /** The figure of the legend: a total over the range. */
   total?: string;
 }

@@ -36,21 +36,35 @@ export interface PlotOptions extends PlotEvents {
 const font = '11px "Inter Variable", system-ui, sans-serif';
 const minBrush = 8; // px
 
+/** One stroke of a plot: which series, and whether it is the edge below its line. */
+interface Stroke {
+  at: number;
+  edge: boolean;
+}
+
 /** uPlot draws its series in order; a stack is drawn top first, so that lower series cover the rest of the column. */
-function drawOrder(series: Series[]): number[] {
+function strokes(series: Series[]): Stroke[] {
   const order = series.map((_, i) => i);
-  return series.some((s) => s.stacked) ? order.reverse() : order;
+  if (series.some((s) => s.stacked)) order.reverse();
+  return order.flatMap((at) =>
+    series[at]!.outline
+      ? [
+          { at, edge: true },
+          { at, edge: false },
+        ]
+      : [{ at, edge: false }],
+  );
 }
 
 /** The data of an input in uPlot's form. */
 export function plotData(input: PlotInput): uPlot.AlignedData {
   const heights = stack(input.series, input.hidden);
   const blank = input.points.since.map(() => null);
-  return [middles(input.points), ...drawOrder(input.series).map((i) => heights[i] ?? blank)] as uPlot.AlignedData;
+  return [middles(input.points), ...strokes(input.series).map(({ at }) => heights[at] ?? blank)] as uPlot.AlignedData;
 }
 
-function seriesOptions(s: Series): uPlot.Series {
-  const stroke = color(s.color);
+function seriesOptions(s: Series, edge: boolean): uPlot.Series {
+  const stroke = color(edge ? '--panel' : s.color);
   const base: uPlot.Series = { label: s.label, stroke, points: { show: false }, spanGaps: false };
   if (s.kind === 'bar') {
     return {
@@ -61,8 +75,8 @@ function seriesOptions(s: Series): uPlot.Series {
     };
   }
   // A lone point between gaps has no line: show it as a dot.
-  const points: uPlot.Series.Points = { show: true, size: 5, fill: stroke, width: 0, filter: lonePoints };
-  const line = { ...base, width: 1.75, points, paths: uPlot.paths.spline!({}) };
+  const points: uPlot.Series.Points = { show: true, size: edge ? 8 : 5, fill: stroke, width: 0, filter: lonePoints };
+  const line = { ...base, width: edge ? 4.5 : 1.75, points, paths: uPlot.paths.spline!({}) };
   return s.kind === 'area'
     ? { ...line, fill: fade(stroke, s.stacked ? 0.85 : 0.14), width: s.stacked ? 1 : 1.75 }
     : line;
@@ -132,7 +146,7 @@ export function createPlot(o: PlotOptions): uPlot {
       x: { time: true, range: () => [o.input().from / 1000, o.input().to / 1000] },
       y: { range: yRange, distr: first.scale.log ? 3 : 1 },
     },
-    series: [{}, ...drawOrder(first.series).map((i) => seriesOptions(first.series[i]!))],
+    series: [{}, ...strokes(first.series).map(({ at, edge }) => seriesOptions(first.series[at]!, edge))],
     axes: [
       {
         stroke: muted,

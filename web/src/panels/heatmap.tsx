@@ -44,6 +44,7 @@ export function HeatBody(p: HeatProps) {
         label: k,
         color: `--heat-${k}`,
         kind: 'line',
+        outline: true,
         values: l.timeseries.map((t) => (t.count > 0 ? (t[`${k}_ms`] ?? null) : null)),
       })),
     [l],
