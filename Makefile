@@ -8,6 +8,8 @@ DATA_DIR    ?= $(CURDIR)/var
 CHDB        := @chdb/lib-linux-x64-gnu
 CHDB_VERSION := 26.7.3-stable.1
 LIBCHDB     := $(CACHE)/lib/libchdb-$(CHDB_VERSION).so
+ASN_VERSION := 2.3.2026061719
+ASNDB       := $(CACHE)/geo/asn.db
 WEB_SOURCES := $(shell find web -type f -not -path '*/node_modules/*' -not -path '*/dist/*' 2>/dev/null)
 
 export SPATE_LIBCHDB ?= $(LIBCHDB)
@@ -22,7 +24,7 @@ up: deps-up build ## build everything and run it: all roles, embedded engines, a
 	SPATE_DATA_DIR=$(DATA_DIR) $(BIN) up --demo
 
 .PHONY: build
-build: $(LIBCHDB) web/dist/index.html ## build bin/spate
+build: $(LIBCHDB) $(ASNDB) web/dist/index.html ## build bin/spate
 	$(GO) build -trimpath -o $(BIN) ./cmd/spate
 
 # libchdb is ClickHouse as a library. It is large (566 MB); it is fetched once and stays outside the binary.
@@ -39,6 +41,16 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 
 web/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
 	cd web && npm run build
+
+# Autonomous systems of addresses: a table made from public CSV files.
+.PHONY: geo
+geo: $(ASNDB) ## fetch and build the table of autonomous systems
+
+$(ASNDB):
+	npm install --no-save --no-audit --no-fund --ignore-scripts --prefix $(CACHE)/npm-asn @ip-location-db/asn@$(ASN_VERSION)
+	mkdir -p $(@D)
+	$(GO) run ./internal/enrich/asndb/build $@ $(CACHE)/npm-asn/node_modules/@ip-location-db/asn/asn-ipv4.csv $(CACHE)/npm-asn/node_modules/@ip-location-db/asn/asn-ipv6.csv
+	rm -rf $(CACHE)/npm-asn
 
 .PHONY: deps-up
 deps-up: ## install what the demo edge needs (nginx with Lua), if it is missing

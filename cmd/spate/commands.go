@@ -1,0 +1,12 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// commands are the subcommands, in the order in which help lists them.
+var commands = func() []func(*globalOptions) *cobra.Command {
+	var list []func(*globalOptions) *cobra.Command
+	for _, r := range roles {
+		list = append(list, newRoleCommand(r))
+	}
+	return append(list, newConfigCommand)
+}()

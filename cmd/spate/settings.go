@@ -1,0 +1,175 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spate-io/spate/api"
+	"github.com/spate-io/spate/bus"
+	"github.com/spate-io/spate/core/gateway"
+	"github.com/spate-io/spate/core/load"
+	"github.com/spate-io/spate/edge/forward"
+	"github.com/spate-io/spate/edge/producer"
+	"github.com/spate-io/spate/event/batch"
+	"github.com/spate-io/spate/internal/certs"
+	"github.com/spate-io/spate/internal/config"
+	"github.com/spate-io/spate/internal/enrich"
+	"github.com/spate-io/spate/internal/httpd"
+	"github.com/spate-io/spate/internal/zone"
+	"github.com/spate-io/spate/store/chdb"
+	"github.com/spate-io/spate/store/schema"
+)
+
+// Config is the whole configuration: the sum of what the parts need, and the data directory that they share.
+type Config struct {
+	DataDir  string         `yaml:"data_dir"`  // everything that has to survive lies under it
+	CertsDir string         `yaml:"certs_dir"` // private authority and certificates made on the first start
+	Log      logConfig      `yaml:"log"`
+	HTTP     httpd.Config   `yaml:"http"`
+	API      api.Config     `yaml:"api"`
+	Zones    zone.Config    `yaml:"zones"`
+	Edge     edgeConfig     `yaml:"edge"`
+	Gateway  gateway.Config `yaml:"gateway"`
+	Bus      bus.Config     `yaml:"bus"`
+	Load     load.Config    `yaml:"load"`
+	Enrich   enrich.Config  `yaml:"enrich"`
+	Store    storeConfig    `yaml:"store"`
+}
+
+// edgeConfig is the `edge` section: who this edge is and what it listens to, and below it how it ships.
+type edgeConfig struct {
+	Colo    string          `yaml:"colo"`     // code of this place, for requests that name none
+	Socket  producer.Config `yaml:"producer"` // for nginx workers
+	Forward forward.Config  `yaml:",inline"`
+}
+
+// storeConfig is the `store` section.
+type storeConfig struct {
+	Address   string           `yaml:"address"` // "embedded"
+	Embedded  chdb.Config      `yaml:"embedded"`
+	Retention schema.Retention `yaml:"retention"`
+}
+
+// embedded is the address that means the engine inside this process.
+const embedded = "embedded"
+
+// inProcess is the destination that edges of this process ship to when none is configured.
+const inProcess = "local"
+
+// importEdge is the name under which imported logs are sent.
+const importEdge = "import"
+
+// DefaultConfig is one machine with everything on it, reachable from that machine only.
+func DefaultConfig() Config {
+	c := Config{
+		DataDir: defaultDataDir(),
+		Log:     logConfig{Level: "info", Format: "text"},
+		HTTP:    httpd.DefaultConfig(),
+		API:     api.DefaultConfig(),
+		Zones:   zone.DefaultConfig(),
+		Edge:    edgeConfig{Colo: "local", Socket: producer.DefaultConfig(), Forward: forward.DefaultConfig()},
+		Gateway: gateway.DefaultConfig(),
+		Bus:     bus.DefaultConfig(),
+		Load:    load.DefaultConfig(),
+		Enrich:  enrich.DefaultConfig(),
+		Store:   storeConfig{Address: embedded, Embedded: chdb.DefaultConfig(), Retention: schema.DefaultRetention()},
+	}
+	c.Gateway.Listen = "127.0.0.1:7443"
+	// These follow from data_dir unless they are set.
+	c.Edge.Socket.Socket, c.Edge.Forward.Spool.Dir = "", ""
+	c.Bus.Embedded.Dir = ""
+	c.Edge.Forward.Edge = ""
+	return c
+}
+
+// defaultDataDir is /var/lib/spate for root, else the user's own data folder.
+func defaultDataDir() string {
+	home, err := os.UserHomeDir()
+	if os.Getuid() == 0 || err != nil {
+		return "/var/lib/spate"
+	}
+	return filepath.Join(home, ".local", "share", "spate")
+}
+
+// resolve fills in what follows from other values: paths under the data directory, this machine's name, the destination.
+func (c *Config) resolve() error {
+	dir, err := filepath.Abs(c.DataDir)
+	if err != nil {
+		return err
+	}
+	c.DataDir = dir
+	under(&c.CertsDir, dir, "certs")
+	under(&c.Edge.Socket.Socket, dir, "edge.sock")
+	under(&c.Edge.Forward.Spool.Dir, dir, "spool")
+	under(&c.Bus.Embedded.Dir, dir, "bus")
+	under(&c.Store.Embedded.Path, dir, "store")
+	if c.Edge.Forward.Edge == "" {
+		c.Edge.Forward.Edge = hostEdge()
+	}
+	gw := certs.GatewayFiles(c.CertsDir)
+	under(&c.Gateway.TLS.CA, "", gw.CA)
+	under(&c.Gateway.TLS.Certificate, "", gw.Certificate)
+	under(&c.Gateway.TLS.Key, "", gw.Key)
+	if len(c.Edge.Forward.Destinations) == 0 {
+		c.Edge.Forward.Destinations = []forward.Destination{{Name: inProcess}}
+	}
+	return nil
+}
+
+// under sets an empty path to name below dir.
+func under(path *string, dir, name string) {
+	if *path == "" {
+		*path = filepath.Join(dir, name)
+	}
+}
+
+// hostEdge makes an edge's name of this machine's.
+func hostEdge() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return "edge"
+	}
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
+			return r
+		}
+		return '-'
+	}, strings.ToLower(host))
+	if !batch.ValidEdge(name) {
+		return "edge"
+	}
+	return name
+}
+
+// Validate implements config.Validator. It is called before resolve, so it checks copies in which the derived values are
+// filled in.
+func (c *Config) Validate(p *config.Problems) {
+	p.Check(c.DataDir != "", "data_dir", c.DataDir, "must be a path")
+	r := *c
+	if err := r.resolve(); err != nil {
+		p.Add("data_dir", c.DataDir, "must be a path: "+err.Error())
+		return
+	}
+	p.Under("log", r.Log.Validate)
+	p.Under("http", r.HTTP.Validate)
+	p.Under("api", func(p *config.Problems) {
+		r.API.Validate(p)
+		r.API.CheckExposure(p, r.HTTP.Loopback())
+	})
+	p.Under("zones", r.Zones.Validate)
+	p.Under("edge", func(p *config.Problems) {
+		r.Edge.Forward.Validate(p)
+		p.Under("producer", r.Edge.Socket.Validate)
+	})
+	p.Under("gateway", r.Gateway.Validate)
+	p.Under("bus", r.Bus.Validate)
+	p.Under("load", r.Load.Validate)
+	p.Under("enrich", r.Enrich.Validate)
+	p.Under("store", func(p *config.Problems) {
+		p.Check(r.Store.Address == embedded, "address", r.Store.Address, `must be "embedded"`)
+		p.Under("embedded", r.Store.Embedded.Validate)
+		p.Under("retention", r.Store.Retention.Validate)
+	})
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/ClickHouse/ch-go/proto"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spate-io/spate/store"
+	"github.com/spate-io/spate/store/chdb"
+	"github.com/spate-io/spate/store/schema"
+)
+
+// errStoreClosed is what the store answers before its part has opened it and after it has closed it.
+var errStoreClosed = errors.New("store is not open")
+
+// storePart opens the store, brings its tables up to date, and closes it last of all parts that use it. It is a store.DB
+// itself, so that parts can be built before the store is open.
+type storePart struct {
+	cfg storeConfig
+	log *slog.Logger
+	reg prometheus.Registerer
+	db  atomic.Pointer[openStore]
+}
+
+// openStore lets the interface lie behind an atomic pointer.
+type openStore struct{ store.DB }
+
+var _ store.DB = (*storePart)(nil)
+
+func newStorePart(cfg storeConfig, log *slog.Logger, reg prometheus.Registerer) *storePart {
+	return &storePart{cfg: cfg, log: log, reg: reg}
+}
+
+// Run opens the store and keeps it open until ctx is cancelled.
+func (s *storePart) Run(ctx context.Context) error {
+	db, err := openDB(ctx, s.cfg, s.log, s.reg)
+	if err != nil {
+		return err
+	}
+	if err := schema.Migrate(ctx, db); err != nil {
+		return errors.Join(fmt.Errorf("migrate store: %w", err), db.Close())
+	}
+	s.db.Store(&openStore{db})
+	<-ctx.Done()
+	s.db.Store(nil)
+	return db.Close()
+}
+
+// openDB opens the engine that the address names; the caller closes it.
+func openDB(ctx context.Context, cfg storeConfig, log *slog.Logger, reg prometheus.Registerer) (store.DB, error) {
+	return chdb.Open(ctx, cfg.Embedded, chdb.Deps{Logger: log, Registerer: reg})
+}
+
+// Ready implements lifecycle.Part.
+func (s *storePart) Ready() error {
+	_, err := s.open()
+	return err
+}
+
+func (s *storePart) open() (store.DB, error) {
+	if db := s.db.Load(); db != nil {
+		return db.DB, nil
+	}
+	return nil, errStoreClosed
+}
+
+// Exec implements store.DB.
+func (s *storePart) Exec(ctx context.Context, q store.Query) error {
+	db, err := s.open()
+	if err != nil {
+		return err
+	}
+	return db.Exec(ctx, q)
+}
+
+// Stream implements store.DB.
+func (s *storePart) Stream(ctx context.Context, q store.Query, w io.Writer) (store.Stats, error) {
+	db, err := s.open()
+	if err != nil {
+		return store.Stats{}, err
+	}
+	return db.Stream(ctx, q, w)
+}
+
+// Select implements store.DB.
+func (s *storePart) Select(ctx context.Context, q store.Query, results proto.Results, onBlock func(ctx context.Context, rows int) error) (store.Stats, error) {
+	db, err := s.open()
+	if err != nil {
+		return store.Stats{}, err
+	}
+	return db.Select(ctx, q, results, onBlock)
+}
+
+// Insert implements store.DB.
+func (s *storePart) Insert(ctx context.Context, in store.Insert) error {
+	db, err := s.open()
+	if err != nil {
+		return err
+	}
+	return db.Insert(ctx, in)
+}
+
+// Close does nothing: the store is closed by the part's Run.
+func (s *storePart) Close() error { return nil }
