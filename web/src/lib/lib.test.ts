@@ -62,7 +62,7 @@ describe('filling points', () => {
   it('the one that runs', () => expect(firstPartial(p, 1, 2.5 * minute)).toBe(2));
   it('the one that has just ended, until it settles', () => {
     expect(firstPartial(p, 1, 3 * minute + 1000)).toBe(2);
-    expect(firstPartial(p, 1, 3 * minute + 5000)).toBe(3);
+    expect(firstPartial(p, 1, 3 * minute + 10_000)).toBe(3);
   });
   it('a last point cut at now counts by its full length', () => {
     expect(firstPartial([{ since: 0, until: 20_000 }], 1, 30_000)).toBe(0);

@@ -23,7 +23,7 @@ export function stepText(minutes: number): string {
 }
 
 /** Seconds that events need from the web server to the store before a full point counts as settled. */
-export const settleSeconds = 5;
+export const settleSeconds = 10;
 
 /**
  * Index of the first point that is still filling, or points.length. since and until in ms; a point is filling while

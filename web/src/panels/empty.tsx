@@ -37,7 +37,7 @@ function Snippet() {
 function Listening() {
   return (
     <p class="listening" role="status">
-      <span class="dot" />
+      <span class="dot dot-beat" />
       Listening. The first request appears here by itself.
     </p>
   );

@@ -69,7 +69,7 @@ function LiveSwitch() {
       data-testid="live-switch"
       onClick={() => setLive(!on)}
     >
-      <span class="dot" />
+      <span class={on && tone === 'ok' ? 'dot dot-beat' : 'dot'} />
       Live
       {on && (
         <span class="live-text" data-testid="live-text">
