@@ -63,6 +63,9 @@ func (c *Config) Validate(p *config.Problems) {
 	p.Check(c.QueryTimeout > 0, "query_timeout", c.QueryTimeout, "must be above 0")
 }
 
+// packWellFrom is the size of a part in bytes from which it is worth zstd.
+const packWellFrom = 4 << 20
+
 // configName is the engine's own configuration, written anew at each start.
 const configName = "engine.xml"
 
@@ -104,6 +107,9 @@ func (c *Config) writeConfig(dir string) (string, error) {
 	b.WriteString("  <backups><allowed_path>")
 	_ = xml.EscapeText(&b, []byte(backups))
 	b.WriteString("</allowed_path></backups>\n")
+	// What an insert writes is merged soon: it is packed fast. What merges leave is packed well.
+	fmt.Fprintf(&b, "  <compression><case><min_part_size>%d</min_part_size><min_part_size_ratio>0</min_part_size_ratio>"+
+		"<method>zstd</method><level>1</level></case></compression>\n", packWellFrom)
 	b.WriteString("  <merge_tree>\n")
 	for _, s := range mergeTreeSettings(c.MergeThreads) {
 		fmt.Fprintf(&b, "    <%s>%s</%s>\n", s[0], s[1], s[0])
@@ -121,6 +127,7 @@ func (c *Config) writeConfig(dir string) (string, error) {
 func mergeTreeSettings(mergeThreads int) [][2]string {
 	slots := mergeThreads * 2
 	return [][2]string{
+		{"auto_statistics_types", ""}, // nothing here reads them, and every insert would pay
 		{"number_of_free_entries_in_pool_to_lower_max_size_of_merge", strconv.Itoa(max(1, slots/2))},
 		{"number_of_free_entries_in_pool_to_execute_mutation", strconv.Itoa(max(1, slots/2))},
 		{"number_of_free_entries_in_pool_to_execute_optimize_entire_partition", strconv.Itoa(max(1, slots/2))},

@@ -15,7 +15,9 @@ const (
 	// rollupGranularity is how many rows of a rollup lie between two marks of its index: a dashboard reads few rows of one
 	// zone. docs/reference/tables.md has the measurement.
 	rollupGranularity = 256
-	colStoredOn       = "stored_on"
+	// wideFrom is the size in bytes from which a part has a file for each column: what an insert writes stays below, and
+	// is one file.
+	wideFrom = 64 << 20
 )
 
 // createRaw gives the statement that makes the raw table.
@@ -30,7 +32,7 @@ func createRaw() string {
 	}
 	b.WriteString("\n) ENGINE = MergeTree\nPARTITION BY toMonday(EdgeStartTimestamp)\nORDER BY (ZoneID, EdgeStartTimestamp)\n")
 	fmt.Fprintf(&b, "TTL StoredOn + INTERVAL %d DAY DELETE\n", DefaultRetention().Raw)
-	fmt.Fprintf(&b, "SETTINGS index_granularity = 8192, non_replicated_deduplication_window = %d, ttl_only_drop_parts = 1", dedupWindow)
+	fmt.Fprintf(&b, "SETTINGS index_granularity = 8192, non_replicated_deduplication_window = %d, ttl_only_drop_parts = 1, min_bytes_for_wide_part = %d", dedupWindow, wideFrom)
 	return b.String()
 }
 
@@ -97,20 +99,20 @@ func (r rollup) keys() string {
 func (r rollup) create() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "CREATE TABLE IF NOT EXISTS %s (\n", r.table)
-	b.WriteString("    zone_id LowCardinality(String) CODEC(ZSTD(1)),\n")
+	b.WriteString("    zone_id LowCardinality(String),\n")
 	if r.colo {
-		b.WriteString("    colo LowCardinality(String) CODEC(ZSTD(1)),\n")
+		b.WriteString("    colo LowCardinality(String),\n")
 	}
-	b.WriteString("    time DateTime('UTC') CODEC(Delta, ZSTD(1)),\n")
+	b.WriteString("    time DateTime('UTC') CODEC(Delta, Default),\n")
 	for _, c := range r.columns() {
-		fmt.Fprintf(&b, "    %s %s CODEC(ZSTD(1)),\n", c.Name, c.Type())
+		fmt.Fprintf(&b, "    %s %s,\n", c.Name, c.Type())
 	}
-	b.WriteString("    stored_on SimpleAggregateFunction(max, Date) CODEC(ZSTD(1))\n")
+	b.WriteString("    stored_on SimpleAggregateFunction(max, Date)\n")
 	fmt.Fprintf(&b, ") ENGINE = AggregatingMergeTree\nPARTITION BY %s\nORDER BY (%s)\n", r.part, r.keys())
 	if r.days > 0 {
 		fmt.Fprintf(&b, "TTL stored_on + INTERVAL %d DAY DELETE\n", r.days)
 	}
-	fmt.Fprintf(&b, "SETTINGS index_granularity = %d, non_replicated_deduplication_window = %d, ttl_only_drop_parts = 1", rollupGranularity, dedupWindow)
+	fmt.Fprintf(&b, "SETTINGS index_granularity = %d, non_replicated_deduplication_window = %d, ttl_only_drop_parts = 1, min_bytes_for_wide_part = %d", rollupGranularity, dedupWindow, wideFrom)
 	return b.String()
 }
 
@@ -180,7 +182,7 @@ func otherTables() []string {
 ORDER BY id`,
 		"CREATE TABLE IF NOT EXISTS " + Ledger + ` (
     edge LowCardinality(String),
-    minute DateTime('UTC') CODEC(Delta, ZSTD(1)),
+    minute DateTime('UTC') CODEC(Delta, Default),
     accepted ` + sum + `,
     shipped ` + sum + `,
     batches ` + sum + `,
