@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -16,12 +18,12 @@ import (
 // refused may be sent again, and after space is made it goes on.
 func TestBroker_FullDiskLosesNothingAcknowledged(t *testing.T) {
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=3m"); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=6m"); err != nil {
 		t.Skipf("cannot mount a small file system here: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	ballast := filepath.Join(dir, "ballast")
-	if err := os.WriteFile(ballast, make([]byte, 1<<20), 0o600); err != nil {
+	if err := os.WriteFile(ballast, make([]byte, 3<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := newProcess(t)
@@ -47,6 +49,16 @@ func TestBroker_FullDiskLosesNothingAcknowledged(t *testing.T) {
 	if failed == 0 {
 		t.Fatal("the disk never got full")
 	}
+	commit := func(at int64) error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		o := make(kadm.Offsets)
+		o.AddOffset("t", 0, at, -1)
+		return kadm.NewClient(cl).CommitAllOffsets(ctx, "g", o)
+	}
+	if err := commit(7); err == nil {
+		t.Error("a commit is acknowledged that cannot be written")
+	}
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +77,17 @@ func TestBroker_FullDiskLosesNothingAcknowledged(t *testing.T) {
 			}
 		}
 	}
+	for err := commit(8); err != nil; err = commit(8) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no commit is taken although there is space: %v", err)
+		}
+	}
 	check("before the restart")
 	p.kill()
 	p.start()
 	check("after a kill")
+	got, err := kadm.NewClient(cl).FetchOffsets(t.Context(), "g")
+	if o, _ := got.Lookup("t", 0); err != nil || o.At != 8 {
+		t.Errorf("group has %d, committed were 8 (%v)", o.At, err)
+	}
 }

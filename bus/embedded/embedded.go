@@ -108,6 +108,7 @@ func (b *Broker) Run(ctx context.Context) error {
 		return fmt.Errorf("embedded broker: %w", err)
 	}
 	b.guardDeletes(cluster)
+	b.guardCommits(cluster)
 	r := &running{cluster: cluster, addr: addr, client: client}
 	b.state.Store(r)
 	b.log.Info("embedded broker is up", "addr", addr, "dir", b.cfg.Dir, "sync", b.cfg.Sync)

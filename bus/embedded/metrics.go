@@ -21,7 +21,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		segments: prometheus.NewGauge(prometheus.GaugeOpts{Name: "spate_broker_segments", Help: "Log segments on disk."}),
 		deleted:  prometheus.NewCounter(prometheus.CounterOpts{Name: "spate_broker_deleted_bytes_total", Help: "Bytes that retention deleted."}),
 		refusing: prometheus.NewGauge(prometheus.GaugeOpts{Name: "spate_broker_refusing", Help: "1 while produce requests are refused for want of space."}),
-		refused:  prometheus.NewCounter(prometheus.CounterOpts{Name: "spate_broker_refused_requests_total", Help: "Produce requests refused for want of space."}),
+		refused:  prometheus.NewCounter(prometheus.CounterOpts{Name: "spate_broker_refused_requests_total", Help: "Requests to store records or offsets refused for want of space."}),
 		held:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "spate_broker_held_bytes", Help: "Bytes past their retention that are kept because a consumer group has not read them."}),
 	}
 	reg.MustRegister(m.bytes, m.segments, m.deleted, m.refusing, m.refused, m.held)

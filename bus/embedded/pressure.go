@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -63,4 +64,32 @@ func freeBytes(dir string) (int64, error) {
 		return 0, err
 	}
 	return int64(st.Bavail) * int64(st.Bsize), nil
+}
+
+// commitRoom is the free space below which offset commits are refused too.
+const commitRoom = 1 << 20
+
+// guardCommits refuses offset commits while they could not be written: the engine acknowledges them from memory even
+// then, and would have forgotten them after a crash.
+func (b *Broker) guardCommits(cluster *kfake.Cluster) {
+	cluster.ControlKey(int16(kmsg.OffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // the engine's signature
+		if free, err := freeBytes(b.cfg.Dir); err == nil && free >= commitRoom {
+			return nil, nil, false
+		}
+		cluster.KeepControl()
+		b.metrics.refused.Inc()
+		commit := req.(*kmsg.OffsetCommitRequest)
+		resp := commit.ResponseKind().(*kmsg.OffsetCommitResponse)
+		for _, t := range commit.Topics {
+			rt := kmsg.NewOffsetCommitResponseTopic()
+			rt.Topic, rt.TopicID = t.Topic, t.TopicID
+			for _, p := range t.Partitions {
+				rp := kmsg.NewOffsetCommitResponseTopicPartition()
+				rp.Partition, rp.ErrorCode = p.Partition, kerr.CoordinatorLoadInProgress.Code
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			resp.Topics = append(resp.Topics, rt)
+		}
+		return resp, nil, true
+	})
 }
