@@ -1,6 +1,8 @@
 package spool
 
 import (
+	"encoding/binary"
+	"hash/crc32"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,4 +16,9 @@ func metric(t testing.TB, m prometheus.Metric) float64 {
 		t.Fatal(err)
 	}
 	return v.GetCounter().GetValue() + v.GetGauge().GetValue()
+}
+
+// appendSegmentHeaderCRC gives the checksum of a header that was changed.
+func appendSegmentHeaderCRC(h []byte) []byte {
+	return binary.LittleEndian.AppendUint32(nil, crc32.Checksum(h[:60], castagnoli))
 }

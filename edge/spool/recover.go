@@ -385,6 +385,9 @@ func (s *Spool) openCursor(name string) error {
 		if err != nil {
 			return errors.Join(fmt.Errorf("read cursor %s: %w", name, err), f.Close())
 		}
+		if err := s.fs.SyncDir(filepath.Join(s.cfg.Dir, cursorDir)); err != nil {
+			s.log.Warn("sync of the cursors' directory", "err", err)
+		}
 		if size > 0 {
 			s.log.Warn("spool cursor cannot be used, beginning at the oldest batch", "destination", name)
 		}
