@@ -58,6 +58,7 @@ for (const [name, options, step] of steps) {
     await tools.shot(browser.page, `failed-${name.replaceAll(' ', '-')}`).catch(() => {});
   }
   for (const p of browser.problems.filter((p) => !options?.expected?.test(p))) reasons.push(`${name}: ${p}`);
+  await browser.page.unrouteAll({ behavior: 'ignoreErrors' });
   await browser.close();
   console.log(`${reasons.length === before ? 'ok  ' : 'FAIL'} ${name} (${Date.now() - started} ms)`);
 }

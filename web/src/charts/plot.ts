@@ -97,9 +97,13 @@ const fade = (rgb: string, alpha: number) => rgb.replace(/^rgb\((.*)\)$/, `rgba(
 /** Hatches what is drawn from the first filling point on: stripes of the panel's colour over bars and lines only. */
 function hatch(u: uPlot, input: PlotInput) {
   const { points } = input;
-  if (points.partial >= points.since.length) return;
+  const first = points.partial;
+  if (first >= points.since.length) return;
+  // A lone dot would vanish between the stripes.
+  const lone = (s: Series) => s.kind === 'line' && s.values[first] != null && s.values[first - 1] == null;
+  if (input.series.every(lone)) return;
   const ctx = u.ctx;
-  const from = Math.max(u.bbox.left, u.valToPos(points.since[points.partial]! / 1000, 'x', true));
+  const from = Math.max(u.bbox.left, u.valToPos(points.since[first]! / 1000, 'x', true));
   const width = u.bbox.left + u.bbox.width - from;
   if (width <= 0) return;
   ctx.save();

@@ -43,6 +43,12 @@ function draw(canvas: HTMLCanvasElement, points: LivePoint[]) {
 const mean = (points: LivePoint[], value: (p: LivePoint) => number) =>
   points.length ? points.reduce((a, p) => a + value(p), 0) / points.length : 0;
 
+/** The newest seconds that have arrived: those within the lag are not there yet, and the next one is still filling. */
+export function settled(points: LivePoint[], lagSeconds: number): LivePoint[] {
+  const end = points.length - 1 - Math.min(30, Math.ceil(Math.max(0, lagSeconds)));
+  return points.slice(Math.max(0, end - averageOver), Math.max(0, end));
+}
+
 /** Median of what is known; percentiles of seconds cannot be averaged, the middle one stands for them. */
 function middle(points: LivePoint[], value: (p: LivePoint) => number | null | undefined): number | undefined {
   const known = points.map(value).filter((v): v is number => v != null);
@@ -64,8 +70,7 @@ export function LiveStrip() {
   }, [points, isDark]);
   if (!liveOn.value) return null;
   const peak = Math.max(0, ...points.map((p) => p.requests));
-  // The newest second may still be filling.
-  const recent = points.slice(-averageOver - 1, -1);
+  const recent = settled(points, stream.lag.value ?? 0);
   return (
     <section
       class="panel strip"
