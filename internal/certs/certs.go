@@ -243,3 +243,10 @@ func Names(c *x509.Certificate) []string {
 	}
 	return names
 }
+
+// At gives the same authority with its clock at t: what it signs is valid from t on.
+func (a *Authority) At(t time.Time) *Authority {
+	b := *a
+	b.now = func() time.Time { return t }
+	return &b
+}
