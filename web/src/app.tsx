@@ -1,26 +1,34 @@
 // The page: what is shown follows from the zones that exist and the zone in the address.
 
-import { useComputed, useSignalEffect } from '@preact/signals';
+import { useSignalEffect } from '@preact/signals';
+import { useRef } from 'preact/hooks';
 import { dateTime, zoneName } from './lib/time.ts';
 import { Cards, periodText } from './panels/cards.tsx';
 import { Bandwidth, LatencyHeat, LatencyLines, Requests, Uniques } from './panels/charts.tsx';
 import { NoAnswer, NoRequests, NoZones, ZoneNotFound } from './panels/empty.tsx';
 import { LiveStrip } from './panels/livestrip.tsx';
 import { TopPanel, TopTabs } from './panels/top.tsx';
-import { dash, prevDash, shownSpan, zone, zones } from './state/data.ts';
+import { dash, empty, named, prevDash, shownSpan, zone, zones } from './state/data.ts';
 import { lastZone, setZone, utc, zoneId } from './state/page.ts';
 import { Header } from './ui/header.tsx';
 import { ShortcutSheet, useShortcuts } from './ui/shortcuts.tsx';
 
 export function App() {
   useShortcuts();
-  // No zone in the address: the one of last time, or the first that has a name.
+  const waited = useRef(false);
   useSignalEffect(() => {
     const list = zones.data.value;
-    if (zoneId.value || !list?.length) return;
-    const last = lastZone();
-    const first = list.find((z) => z.name !== 'unknown') ?? list[0]!;
-    setZone((list.find((z) => z.id === last) ?? first).id, 'replace');
+    if (!list?.length) return;
+    const first = named(list)[0];
+    if (!zoneId.value) {
+      // No zone in the address: the one of last time, or the first that has a name.
+      const last = list.find((z) => z.id === lastZone());
+      setZone((last ?? first ?? list[0]!).id, 'replace');
+    } else if (first && zone.value?.name === 'unknown' && waited.current && empty.value) {
+      // A fresh installation: the first site has just sent its first request.
+      setZone(first.id, 'replace');
+    }
+    waited.current = !first;
   });
   useSignalEffect(() => {
     document.title = zone.value ? `${zone.value.name} · Spate` : 'Spate';
@@ -46,7 +54,7 @@ function Body() {
 }
 
 function Dashboard() {
-  const empty = useComputed(() => dash.data.value?.totals.requests.all === 0 && !dash.stale.value);
+  const nothing = empty.value && !dash.stale.value;
   return (
     <main
       id="main"
@@ -56,7 +64,7 @@ function Dashboard() {
     >
       <LiveStrip />
       <Cards />
-      {empty.value ? (
+      {nothing ? (
         <NoRequests />
       ) : (
         <div class="grid">

@@ -2,7 +2,7 @@
 
 import { useState } from 'preact/hooks';
 import { presets } from '../lib/range.ts';
-import { zone, zones } from '../state/data.ts';
+import { named, zone, zones } from '../state/data.ts';
 import { liveOn, range, setRange, setZone, zoneId } from '../state/page.ts';
 import { Icon } from '../ui/icons.tsx';
 import { rangeText } from '../ui/rangepicker.tsx';
@@ -82,14 +82,16 @@ export function NoZones() {
 /** The zone is there, but not in this range. */
 export function NoRequests() {
   const r = range.value;
+  const fresh = named(zones.data.value).length === 0;
   const wider = presets.filter((p) => r.kind === 'absolute' || p.minutes > r.minutes);
   return (
     <section class="panel nothing" data-testid="empty-zone">
       <h2>
-        No requests to {zone.value?.name}{' '}
-        {r.kind === 'relative' ? `in the ${rangeText(r, false).toLowerCase()}` : 'in this range'}
+        {fresh
+          ? 'No traffic yet'
+          : `No requests to ${zone.value?.name} ${r.kind === 'relative' ? `in the ${rangeText(r, false).toLowerCase()}` : 'in this range'}`}
       </h2>
-      {wider.length > 0 && (
+      {wider.length > 0 && !fresh && (
         <p class="look">
           Look further back:
           {wider.slice(-4).map((p) => (
@@ -106,7 +108,7 @@ export function NoRequests() {
       )}
       {r.kind === 'relative' && (
         <details open>
-          <summary>Not connected yet?</summary>
+          <summary>{fresh ? 'Connect a site' : 'Not connected yet?'}</summary>
           <Steps />
         </details>
       )}

@@ -20,11 +20,14 @@ export const hoverEnd = () => {
 
 const hovering = () => liveOn.value && paused.value;
 
+/** The zones that have a name; requests without a usable host go to one called "unknown". */
+export const named = (list: Zone[] | undefined) => (list ?? []).filter((z) => z.name !== 'unknown');
+
 export const zones: Resource<Zone[]> = resource({
   key: () => 'zones',
   fetch: api.zones,
-  // Quick while there is none yet: the first request makes the first zone.
-  every: () => (zones.data.value?.length ? 60_000 : 2000),
+  // Quick while there is none yet, or none with traffic: the first request makes the first zone.
+  every: () => (named(zones.data.value).length > 0 && !empty.value ? 30_000 : 2000),
 });
 
 /** The zone of the address, once the list is there; null when the list does not have it. */
@@ -40,7 +43,8 @@ const rangeKey = computed(() => {
 
 const zoneRange = () => (zoneId.value ? `${zoneId.value}/${rangeKey.value}` : null);
 
-const empty = computed(() => dash.data.value?.totals.requests.all === 0);
+/** The zone had no request in the range. */
+export const empty: ReadonlySignal<boolean> = computed(() => dash.data.value?.totals.requests.all === 0);
 
 function every(): number {
   const normal = refreshEvery(range.value, liveOn.value);
