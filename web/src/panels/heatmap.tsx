@@ -87,7 +87,7 @@ export function HeatBody(p: HeatProps) {
       <div class="heat-key" aria-hidden="true">
         <span>0</span>
         <i />
-        <span>{count(Math.round(grid.max))} requests</span>
+        <span>{count(Math.ceil(grid.max))} requests</span>
         <span class="heat-line">
           <span class="swatch swatch-line" style={{ '--c': 'var(--heat-p50)' }} />
           p50
