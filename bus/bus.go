@@ -47,6 +47,10 @@ func (c *Config) RequestsTopic() string { return c.TopicPrefix + "http_requests"
 // RefusedTopic is the topic where records of RequestsTopic that cannot be stored are set aside.
 func (c *Config) RefusedTopic() string { return c.RequestsTopic() + ".refused" }
 
+// WindowTopic is where loaders keep the names of the batches they have stored last: one record per partition of
+// RequestsTopic that counts, the newest of the same partition.
+func (c *Config) WindowTopic() string { return c.RequestsTopic() + ".window" }
+
 // NewClient returns a client for the configured bus; it connects when it is first used. The caller closes it. It fails
 // when certificates cannot be read, and while the embedded broker is not up.
 func NewClient(cfg Config, deps Deps, extra ...kgo.Opt) (*kgo.Client, error) {

@@ -22,21 +22,23 @@ type Topic struct {
 	Retention      time.Duration
 	RetentionBytes int64 // per partition
 	MaxMessage     int64 // bytes of one record batch
+	Compact        bool  // keep the newest record of each key, however old
 }
 
 // batchRoom is what a record batch needs around one value: its own header, the record's, and headers of dead letters.
 const batchRoom = 16 << 10
 
-// Topics returns all topics that Spate uses with this configuration.
+// Topics returns all topics that Spate uses with this configuration, RequestsTopic first.
 func (c *Config) Topics() []Topic {
 	base := Topic{
 		Partitions: c.Partitions, Replication: c.Replication, MinInsync: c.MinInsync,
 		Retention: c.Retention.D(), RetentionBytes: int64(c.RetentionBytes), MaxMessage: int64(c.MaxMessage) + batchRoom,
 	}
-	requests, refused := base, base
+	requests, refused, window := base, base, base
 	requests.Name = c.RequestsTopic()
 	refused.Name, refused.Partitions = c.RefusedTopic(), 1
-	return []Topic{requests, refused}
+	window.Name, window.Compact, window.Retention, window.RetentionBytes = c.WindowTopic(), true, 0, 0
+	return []Topic{requests, refused, window}
 }
 
 func (t Topic) configs() map[string]*string {
@@ -51,6 +53,10 @@ func (t Topic) configs() map[string]*string {
 	set("retention.ms", t.Retention.Milliseconds())
 	set("retention.bytes", t.RetentionBytes)
 	set("max.message.bytes", t.MaxMessage)
+	if t.Compact {
+		policy := "compact"
+		out["cleanup.policy"] = &policy
+	}
 	return out
 }
 

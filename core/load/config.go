@@ -47,10 +47,14 @@ type BlockConfig struct {
 
 // Window bounds the batch names that are remembered per partition to drop what was sent twice.
 type Window struct {
-	Batches int             `yaml:"batches"`
+	Batches int             `yaml:"batches"`  // in all
+	PerEdge int             `yaml:"per_edge"` // of one edge; more than an edge has on its way
 	Time    config.Duration `yaml:"time"`
-	// ReadBack bounds the bytes that are read from the bus, per partition, to remember names after a restart.
+	// ReadBack bounds the bytes that are read from the bus, per partition, to remember names after a restart. Windows
+	// are written to the bus so often that less than that has to be read.
 	ReadBack config.Size `yaml:"read_back"`
+	// SaveEvery is how often a window that has changed is written to the bus.
+	SaveEvery config.Duration `yaml:"save_every"`
 }
 
 // Retry is how a failed insert is repeated: with the same block and token, until it succeeds.
@@ -70,7 +74,7 @@ func DefaultConfig() Config {
 		Group:          "spate-load",
 		Guarantee:      ExactlyOnce,
 		Block:          BlockConfig{MaxEvents: 100_000, MaxBytes: 32 * config.MiB, MaxDelay: config.Duration(500 * time.Millisecond)},
-		Window:         Window{Batches: 100_000, Time: config.Duration(time.Hour), ReadBack: 256 * config.MiB},
+		Window:         Window{Batches: 200_000, PerEdge: 1000, Time: config.Duration(7 * 24 * time.Hour), ReadBack: 256 * config.MiB, SaveEvery: config.Duration(time.Minute)},
 		Retry:          Retry{Min: config.Duration(100 * time.Millisecond), Max: config.Duration(15 * time.Second), Timeout: config.Duration(2 * time.Minute), MaxRefused: 100},
 		QueueBytes:     8 * config.MiB,
 		LateAfter:      config.Duration(time.Minute),
@@ -89,6 +93,8 @@ func (c *Config) Validate(p *config.Problems) {
 	p.Check(c.Block.MaxBytes >= 1 && c.Block.MaxBytes <= config.GiB, "block.max_bytes", c.Block.MaxBytes, "must be from 1 to 1GiB")
 	p.Check(c.Block.MaxDelay > 0 && c.Block.MaxDelay.D() <= time.Minute, "block.max_delay", c.Block.MaxDelay, "must be more than 0 and at most 1m")
 	p.Check(c.Window.Batches >= 0, "window.batches", c.Window.Batches, "must not be negative")
+	p.Check(c.Window.PerEdge >= 0, "window.per_edge", c.Window.PerEdge, "must not be negative")
+	p.Check(c.Window.SaveEvery > 0, "window.save_every", c.Window.SaveEvery, "must be positive")
 	p.Check(c.Window.Time >= 0, "window.time", c.Window.Time, "must not be negative")
 	p.Check(c.Window.ReadBack >= 0, "window.read_back", c.Window.ReadBack, "must not be negative")
 	p.Check(c.Retry.Min > 0 && c.Retry.Min <= c.Retry.Max, "retry.min", c.Retry.Min, "must be more than 0 and at most retry.max")

@@ -270,6 +270,7 @@ func testConfig() Config {
 	cfg.Retry.Min, cfg.Retry.Max = config.Duration(time.Millisecond), config.Duration(20*time.Millisecond)
 	cfg.SessionTimeout = config.Duration(6 * time.Second)
 	cfg.Drain = config.Duration(2 * time.Second)
+	cfg.Window.SaveEvery = config.Duration(20 * time.Millisecond)
 	return cfg
 }
 

@@ -73,6 +73,7 @@ type Loader struct {
 	metrics *metrics
 	topic   string
 	refused string
+	windows string // topic where windows are written
 	poison  func(error) bool
 
 	hard    context.Context // of the Run that goes on
@@ -118,7 +119,7 @@ func New(cfg Config, deps Deps) (*Loader, error) {
 	}
 	l := &Loader{
 		cfg: cfg, deps: deps, log: deps.Logger, metrics: newMetrics(deps.Registerer),
-		topic: deps.Bus.RequestsTopic(), refused: deps.Bus.RefusedTopic(), poison: deps.Poison,
+		topic: deps.Bus.RequestsTopic(), refused: deps.Bus.RefusedTopic(), windows: deps.Bus.WindowTopic(), poison: deps.Poison,
 		builders: make(chan *bench, cfg.Parallel), workers: make(map[int32]*worker),
 	}
 	if l.poison == nil {
@@ -216,8 +217,17 @@ func (l *Loader) ensureTopics(ctx context.Context) error {
 		return err
 	}
 	defer cl.Close()
-	there, err := bus.EnsureTopics(ctx, cl, l.deps.Bus.Topics())
+	topics := l.deps.Bus.Topics()
+	there, err := bus.EnsureTopics(ctx, cl, topics[:1])
 	if err != nil {
+		return err
+	}
+	for i := range topics {
+		if topics[i].Name == l.windows { // one for each partition that there really is
+			topics[i].Partitions = there[l.topic].Partitions
+		}
+	}
+	if there, err = bus.EnsureTopics(ctx, cl, topics); err != nil {
 		return err
 	}
 	l.topicID = there[l.topic].ID

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/spate-io/spate/bus"
@@ -34,6 +35,7 @@ func guarantees() []guarantee {
 		{"crash_at_each_step_keeps_exactly_once", crashAtEachStepKeepsExactlyOnce},
 		{"repeats_an_insert_until_it_succeeds", repeatsAnInsertUntilItSucceeds},
 		{"drops_batches_that_come_again", dropsBatchesThatComeAgain},
+		{"drops_batches_that_the_bus_no_longer_has", dropsBatchesThatTheBusNoLongerHas},
 		{"repeats_an_announced_range_with_its_token", repeatsAnAnnouncedRangeWithItsToken},
 		{"sets_aside_what_the_store_refuses", setsAsideWhatTheStoreRefuses},
 		{"keeps_trying_when_the_store_refuses_everything", keepsTryingWhenTheStoreRefusesEverything},
@@ -276,6 +278,44 @@ func dropsBatchesThatComeAgain(t *testing.T, startBus busOf) {
 	want := Account{Events: 61, Batches: 21, Dropped: 21, Duplicates: 6}
 	if diff := cmp.Diff(want, ledger.sum()); diff != "" {
 		t.Errorf("ledger (-want +got):\n%s", diff)
+	}
+}
+
+// An edge that was cut off comes back after the bus has long dropped what it had sent, and sends it again.
+func dropsBatchesThatTheBusNoLongerHas(t *testing.T, startBus busOf) {
+	cfg := startBus(t, 1)
+	e := newEdge(t, cfg, "fra1")
+	quiet := e.seal(3)
+	e.put(0, quiet)
+	for range 30 {
+		e.put(0, e.seal(3))
+	}
+	db := newMemory()
+	stop := background(t, newLoader(t, testConfig(), cfg, db).Run)
+	waitFor(t, "position", func() error {
+		if n := position(t, cfg, 0); n != 31 {
+			return fmt.Errorf("%d of 31 committed", n)
+		}
+		return nil
+	})
+	stop()
+	cut := make(kadm.Offsets)
+	cut.AddOffset(cfg.RequestsTopic(), 0, 20, -1)
+	if _, err := kadm.NewClient(e.cl).DeleteRecords(t.Context(), cut); err != nil {
+		t.Fatal(err)
+	}
+	lc := testConfig()
+	lc.Window.ReadBack = 1 * config.KiB // nor would it be read back that far
+	background(t, newLoader(t, lc, cfg, db).Run)
+	e.put(0, quiet, e.seal(1))
+	waitFor(t, "position", func() error {
+		if n := position(t, cfg, 0); n != 33 {
+			return fmt.Errorf("%d of 33 committed", n)
+		}
+		return nil
+	})
+	if err := db.holds(e); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 func TestWindow_KnowsNamesWithinItsBounds(t *testing.T) {
 	name := func(i int) batch.Name { return batch.Name{Edge: "e", Epoch: 1, Sequence: uint64(i)} }
 	t.Run("same_record_is_no_duplicate_of_itself", func(t *testing.T) {
-		w := newWindow(10, 0)
+		w := newWindow(Window{Batches: 10, PerEdge: 10})
 		for _, c := range []struct {
 			offset int64
 			want   bool
@@ -31,19 +31,33 @@ func TestWindow_KnowsNamesWithinItsBounds(t *testing.T) {
 		}
 	})
 	t.Run("count", func(t *testing.T) {
-		w := newWindow(3, 0)
+		w := newWindow(Window{Batches: 3, PerEdge: 10})
 		for i := range 5000 {
 			w.seen(name(i), int64(i), 0)
 		}
-		if w.len() != 3 || len(w.ring)-w.head != 3 || len(w.ring) > 4000 {
-			t.Errorf("%d names, ring of %d from %d", w.len(), len(w.ring), w.head)
+		if w.len() != 3 || len(w.all.list) > 300 || len(w.edges["e"].order.list) > 300 {
+			t.Errorf("%d names in lists of %d and %d", w.len(), len(w.all.list), len(w.edges["e"].order.list))
 		}
 		if w.seen(name(4999), 6000, 0) != true || w.seen(name(4996), 6001, 0) != false {
 			t.Error("the last three must be known, the one before not")
 		}
 	})
+	t.Run("a_quiet_edge_is_not_crowded_out", func(t *testing.T) {
+		w := newWindow(Window{Batches: 1000, PerEdge: 100})
+		quiet := batch.Name{Edge: "quiet", Epoch: 1, Sequence: 1}
+		w.seen(quiet, 0, 0)
+		for i := range 100_000 {
+			w.seen(name(i), int64(i+1), 0)
+		}
+		if !w.seen(quiet, 200_000, 0) {
+			t.Error("the quiet edge's batch is forgotten")
+		}
+		if w.len() != 101 || w.all.len() > 300 {
+			t.Errorf("%d names, list of %d", w.len(), w.all.len())
+		}
+	})
 	t.Run("time", func(t *testing.T) {
-		w := newWindow(100, time.Second)
+		w := newWindow(Window{Batches: 100, PerEdge: 100, Time: config.Duration(time.Second)})
 		w.seen(name(1), 1, 1000)
 		w.seen(name(2), 2, 1500)
 		w.seen(name(3), 3, 2001) // 1 is older than a second now
@@ -52,10 +66,45 @@ func TestWindow_KnowsNamesWithinItsBounds(t *testing.T) {
 		}
 	})
 	t.Run("off", func(t *testing.T) {
-		w := newWindow(0, 0)
+		w := newWindow(Window{})
 		w.seen(name(1), 1, 0)
 		if w.seen(name(1), 2, 0) {
 			t.Error("a window of no names knows one")
+		}
+	})
+	t.Run("saved_and_restored", func(t *testing.T) {
+		w := newWindow(Window{Batches: 500, PerEdge: 100})
+		for i := range 2000 {
+			w.seen(batch.Name{Edge: fmt.Sprintf("e%d", i%7), Epoch: uint64(1 << 60), Sequence: uint64(i)}, int64(i), 1e12+int64(i))
+		}
+		id := [16]byte{1, 2, 3}
+		b := encodeWindow(id, 2000, w.entries())
+		gotID, at, entries, err := decodeWindow(b)
+		if err != nil || gotID != id || at != 2000 {
+			t.Fatalf("decode: %v, id %x, at %d", err, gotID, at)
+		}
+		if diff := cmp.Diff(w.entries(), entries, cmp.AllowUnexported(windowEntry{})); diff != "" {
+			t.Errorf("entries (-want +got):\n%s", diff)
+		}
+		for n := range b {
+			if _, _, _, err := decodeWindow(b[:n]); err == nil {
+				t.Fatalf("a prefix of %d bytes is taken", n)
+			}
+		}
+		t.Logf("%d names in %d bytes", len(entries), len(b))
+	})
+}
+
+func FuzzDecodeWindow(f *testing.F) {
+	f.Add(encodeWindow([16]byte{9}, 12, []windowEntry{{batch.Name{Edge: "e", Epoch: 4, Sequence: 5}, 6, 7}, {batch.Name{Edge: "x", Epoch: 4, Sequence: 5}, 8, 7}}))
+	f.Add([]byte(windowMagic))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, offset, entries, err := decodeWindow(b)
+		if err == nil && offset < 0 {
+			t.Errorf("offset %d", offset)
+		}
+		if len(entries) > len(b) {
+			t.Errorf("%d entries from %d bytes", len(entries), len(b))
 		}
 	})
 }

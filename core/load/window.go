@@ -13,14 +13,17 @@ import (
 )
 
 // window remembers the names of a partition's last batches and the offset where each came first. It depends on nothing
-// but the records before the one that is asked about, so that it is the same after a restart, as far as it was read back.
+// but the records before the one that is asked about, so that it is the same after a restart.
+//
+// What is sent again are the last batches that an edge had on their way when it lost its connection, however long ago that
+// was and however much others have sent since. So each edge has a share of its own, which others cannot use up.
 type window struct {
-	limit int
-	span  int64 // milliseconds; 0 means no bound
-	first map[batch.Name]int64
-	ring  []windowEntry // oldest at head
-	head  int
-	edges map[string]string // one copy of each edge's name
+	limit   int   // names in all
+	perEdge int   // names of one edge
+	span    int64 // milliseconds; 0 means no bound
+	first   map[batch.Name]int64
+	all     fifo // may hold names that are forgotten already
+	edges   map[string]*edgeNames
 }
 
 type windowEntry struct {
@@ -29,8 +32,38 @@ type windowEntry struct {
 	at     int64 // the record's timestamp, ms
 }
 
-func newWindow(limit int, span time.Duration) *window {
-	return &window{limit: limit, span: span.Milliseconds(), first: make(map[batch.Name]int64), edges: make(map[string]string)}
+// edgeNames are one edge's names, oldest first; forgotten ones may be among the oldest.
+type edgeNames struct {
+	name  string // one copy for all entries
+	order fifo
+	known int
+}
+
+// fifo is a queue that gives its memory back.
+type fifo struct {
+	list []windowEntry
+	head int
+}
+
+func (q *fifo) len() int            { return len(q.list) - q.head }
+func (q *fifo) push(e windowEntry)  { q.list = append(q.list, e) }
+func (q *fifo) oldest() windowEntry { return q.list[q.head] }
+
+func (q *fifo) pop() windowEntry {
+	e := q.list[q.head]
+	q.list[q.head] = windowEntry{}
+	q.head++
+	if q.head > 64 && q.head > len(q.list)/2 {
+		n := copy(q.list, q.list[q.head:])
+		clear(q.list[n:])
+		q.list, q.head = q.list[:n], 0
+	}
+	return e
+}
+
+func newWindow(cfg Window) *window {
+	return &window{limit: cfg.Batches, perEdge: cfg.PerEdge, span: cfg.Time.D().Milliseconds(),
+		first: make(map[batch.Name]int64), edges: make(map[string]*edgeNames)}
 }
 
 // seen says whether name came at an earlier offset, and remembers it if not. Asking again about the same record gives
@@ -39,39 +72,69 @@ func (w *window) seen(name batch.Name, offset, at int64) bool {
 	if first, ok := w.first[name]; ok {
 		return first < offset
 	}
-	if w.limit == 0 {
+	if w.limit == 0 || w.perEdge == 0 {
 		return false
 	}
-	for len(w.first) > 0 && (len(w.first) >= w.limit || w.span > 0 && w.ring[w.head].at < at-w.span) {
-		w.drop()
+	edge := w.edges[name.Edge]
+	if edge == nil {
+		edge = &edgeNames{name: name.Edge}
+		w.edges[name.Edge] = edge
 	}
-	edge, ok := w.edges[name.Edge]
-	if !ok {
-		edge = name.Edge
-		w.edges[edge] = edge
-	}
-	name.Edge = edge
+	name.Edge = edge.name
+	e := windowEntry{name: name, offset: offset, at: at}
 	w.first[name] = offset
-	w.ring = append(w.ring, windowEntry{name: name, offset: offset, at: at})
+	edge.known++
+	edge.order.push(e)
+	w.all.push(e)
+	for edge.known > w.perEdge {
+		w.forget(edge.order.pop())
+	}
+	for len(w.first) > w.limit || w.span > 0 && w.all.oldest().at < at-w.span {
+		w.forget(w.all.pop())
+	}
+	// What one bound forgets stays in the other's queue until that is cleaned up.
+	if w.all.len() > 2*len(w.first)+64 {
+		w.compact(&w.all)
+	}
+	if edge.order.len() > 2*edge.known+64 {
+		w.compact(&edge.order)
+	}
 	return false
 }
 
-// drop forgets the oldest name.
-func (w *window) drop() {
-	delete(w.first, w.ring[w.head].name)
-	w.ring[w.head] = windowEntry{}
-	w.head++
-	if w.head > 1024 && w.head > len(w.ring)/2 {
-		n := copy(w.ring, w.ring[w.head:])
-		clear(w.ring[n:])
-		w.ring, w.head = w.ring[:n], 0
+// forget drops e if it is still known.
+func (w *window) forget(e windowEntry) {
+	if first, ok := w.first[e.name]; !ok || first != e.offset {
+		return
 	}
+	delete(w.first, e.name)
+	edge := w.edges[e.name.Edge]
+	if edge.known--; edge.known == 0 {
+		delete(w.edges, e.name.Edge)
+	}
+}
+
+// compact takes forgotten names out of q.
+func (w *window) compact(q *fifo) {
+	kept := make([]windowEntry, 0, q.len())
+	for _, e := range q.list[q.head:] {
+		if first, ok := w.first[e.name]; ok && first == e.offset {
+			kept = append(kept, e)
+		}
+	}
+	*q = fifo{list: kept}
+}
+
+// entries returns what is known, oldest first. It is valid until the next call of seen.
+func (w *window) entries() []windowEntry {
+	w.compact(&w.all)
+	return w.all.list
 }
 
 func (w *window) len() int { return len(w.first) }
 
-// readBack fills the window from the records before offset. It reads at most cfg.Window.ReadBack bytes: the newest ones.
-func (l *Loader) readBack(ctx context.Context, w *window, partition int32, offset int64) error {
+// readBack fills the window from the records in [known, offset). It reads at most cfg.Window.ReadBack bytes: the newest ones.
+func (l *Loader) readBack(ctx context.Context, w *window, partition int32, known, offset int64) error {
 	if l.cfg.Window.Batches == 0 || l.cfg.Window.ReadBack == 0 || offset <= 0 {
 		return nil
 	}
@@ -79,6 +142,7 @@ func (l *Loader) readBack(ctx context.Context, w *window, partition int32, offse
 	if err != nil {
 		return fmt.Errorf("window of partition %d: %w", partition, err)
 	}
+	from = max(from, known)
 	if from >= offset {
 		return nil
 	}

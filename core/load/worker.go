@@ -36,7 +36,9 @@ type worker struct {
 	done      chan struct{}
 
 	window   *window
-	pending  *span // an intent that was found and must be repeated first
+	saved    time.Time // when the window was last written to the bus
+	unsaved  int64     // bytes of records since then
+	pending  *span     // an intent that was found and must be repeated first
 	accounts accounts
 	aside    map[int64]bool // offsets of the present range that are in the refused topic already
 
@@ -55,7 +57,7 @@ type worker struct {
 func newWorker(l *Loader, s *session, partition int32) *worker {
 	w := &worker{
 		l: l, partition: partition, done: make(chan struct{}), more: make(chan struct{}, 1),
-		window: newWindow(l.cfg.Window.Batches, l.cfg.Window.Time.D()), aside: make(map[int64]bool),
+		window: newWindow(l.cfg.Window), saved: time.Now(), aside: make(map[int64]bool),
 	}
 	w.ctx, w.cancel = context.WithCancel(s.ctx)
 	w.soft, w.stop = context.WithCancel(w.ctx)
@@ -79,6 +81,9 @@ func (w *worker) run() {
 		}
 	}
 	switch {
+	case errors.Is(err, errStopping) && w.ctx.Err() == nil:
+		w.saveWindow()
+		fallthrough
 	case errors.Is(err, errStopping), errors.Is(err, context.Canceled):
 		w.l.log.Info("partition left", "partition", w.partition, "committed", w.committed.Load())
 	default:
@@ -129,8 +134,12 @@ func (w *worker) startOnce() error {
 		w.l.log.Error("position is past the end of the log, going on from the end", "partition", w.partition, "position", at, "end", end)
 		at = end
 	}
-	w.window = newWindow(w.l.cfg.Window.Batches, w.l.cfg.Window.Time.D())
-	if err := w.l.readBack(ctx, w.window, w.partition, at); err != nil {
+	w.window = newWindow(w.l.cfg.Window)
+	known, err := w.l.restoreWindow(ctx, w.window, w.partition, at)
+	if err != nil {
+		return err
+	}
+	if err := w.l.readBack(ctx, w.window, w.partition, known, at); err != nil {
 		return err
 	}
 	w.pending = nil
@@ -347,5 +356,11 @@ func (w *worker) handle(recs []*kgo.Record) error {
 		return fmt.Errorf("range %d-%d: %w", whole.first, whole.last, err)
 	}
 	w.l.metrics.window.WithLabelValues(w.label()).Set(float64(w.window.len()))
+	for _, r := range recs {
+		w.unsaved += int64(len(r.Value))
+	}
+	if w.unsaved >= int64(w.l.cfg.Window.ReadBack)/4 || time.Since(w.saved) >= w.l.cfg.Window.SaveEvery.D() {
+		w.saveWindow()
+	}
 	return nil
 }
