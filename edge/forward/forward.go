@@ -61,8 +61,8 @@ type Forwarder struct {
 	closed chan struct{} // closed when Run has ended
 	stop   chan struct{} // closed when Put must end
 
-	sealed chan *sealed  // in order, to the writer; its capacity bounds what waits
-	work   chan *sealed  // to the encoders
+	sealed chan *sealed // in order, to the writer; its capacity bounds what waits
+	work   chan *sealed // to the encoders
 	room   chan struct{}
 	kick   chan struct{} // an empty batch got its first chunk
 	notify chan struct{} // a callback is due
@@ -243,11 +243,7 @@ func (f *Forwarder) drainDestinations(stop func()) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		left := uint64(0)
-		for _, d := range f.cfg.Destinations {
-			n, _, _ := f.sp.Backlog(d.Name)
-			left += n
-		}
+		left := f.backlog()
 		if left == 0 {
 			return
 		}
