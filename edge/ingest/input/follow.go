@@ -297,13 +297,15 @@ func (f *follower) truncated(t *tail) bool {
 	if uint64(info.Size()) < t.at {
 		return true
 	}
-	if t.first == nil || info.ModTime().Equal(t.info.ModTime()) && info.Size() == t.info.Size() {
-		return false
-	}
 	t.info = info
+	return t.first != nil && !t.sameHead()
+}
+
+// sameHead tells whether a file still begins with its first line.
+func (t *tail) sameHead() bool {
 	head := make([]byte, len(t.first))
 	n, err := t.f.ReadAt(head, 0)
-	return n < len(head) && (err == nil || err == io.EOF) || !bytes.Equal(head[:n], t.first[:n])
+	return (err == nil || err == io.EOF) && bytes.Equal(head[:n], t.first)
 }
 
 // drain reads all whole lines that are new in an open file.
@@ -326,6 +328,9 @@ func (f *follower) drain(ctx context.Context, t *tail) error {
 				return nil // part of a line, or nothing
 			}
 			end = n // no line is that long
+		}
+		if !t.sameHead() { // cut and written anew before it was read: that is not what follows t.at
+			return nil
 		}
 		if err := f.lines(ctx, t, text[:end]); err != nil {
 			return err
