@@ -152,3 +152,21 @@ func TestParsers_DoNotAllocate(t *testing.T) {
 		})
 	}
 }
+
+// TestFormats_AreDocumented keeps the page of formats complete.
+func TestFormats_AreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/formats.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range Formats() {
+		if !bytes.Contains(page, []byte("`"+f.Name+"`")) {
+			t.Errorf("format %s is not in docs/reference/formats.md", f.Name)
+		}
+	}
+	for name, f := range nginxFields {
+		if f != fIgnore && !bytes.Contains(page, []byte(name)) && !strings.Contains("the_real_ip http_cf_connecting_ip proxy_add_x_forwarded_for document_uri req_id", name) {
+			t.Errorf("variable %s is not in docs/reference/formats.md", name)
+		}
+	}
+}
