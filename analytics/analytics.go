@@ -35,6 +35,8 @@ type Config struct {
 	LiveEvery config.Duration `yaml:"live_every"`
 	// LiveZones bounds the zones whose live view is kept at once.
 	LiveZones int `yaml:"live_zones"`
+	// ShareFor is how long an answer serves others who ask the same; 0 asks the store every time.
+	ShareFor config.Duration `yaml:"share_for"`
 	// TopMemory bounds what one question for the top of a dimension may use.
 	TopMemory config.Size `yaml:"top_memory"`
 }
@@ -43,7 +45,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Settle: config.Duration(10 * time.Second), LiveEvery: config.Duration(900 * time.Millisecond),
-		LiveZones: 500, TopMemory: 256 * config.MiB,
+		LiveZones: 500, ShareFor: config.Duration(300 * time.Millisecond), TopMemory: 256 * config.MiB,
 	}
 }
 
@@ -52,6 +54,7 @@ func (c *Config) Validate(p *config.Problems) {
 	p.Check(c.Settle.D() >= 0 && c.Settle.D() <= 24*time.Hour, "settle", c.Settle, "must be 0s to 24h")
 	p.Check(c.LiveEvery.D() >= 100*time.Millisecond && c.LiveEvery.D() <= time.Minute, "live_every", c.LiveEvery, "must be 100ms to 1m")
 	p.Check(c.LiveZones >= 1 && c.LiveZones <= 100_000, "live_zones", c.LiveZones, "must be 1 to 100000")
+	p.Check(c.ShareFor.D() >= 0 && c.ShareFor.D() <= time.Minute, "share_for", c.ShareFor, "must be 0s to 1m")
 	p.Check(c.TopMemory >= 16*config.MiB, "top_memory", c.TopMemory, "must be at least 16MiB")
 }
 
@@ -62,13 +65,15 @@ type Deps struct {
 	Now        func() time.Time      // nil: time.Now
 }
 
-// Service answers questions. Its methods may be called from any goroutine; answers belong to the caller.
+// Service answers questions. Its methods may be called from any goroutine. Answers may be shared with other callers: do not
+// change them.
 type Service struct {
 	cfg     Config
 	db      store.DB
 	now     func() time.Time
 	metrics *metrics
 	live    liveCache
+	sharing sharing
 }
 
 // New gives a service. It starts nothing.

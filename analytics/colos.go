@@ -43,11 +43,21 @@ func (s *Service) Colos(ctx context.Context, zone string, r Range) ([]Colo, Wind
 	if err != nil {
 		return nil, w, err
 	}
+	colos, err := shared(ctx, &s.sharing, w.key("colos", zone), s.cfg.ShareFor.D(), func(ctx context.Context) (*[]Colo, error) {
+		return s.askColos(ctx, zone, w)
+	})
+	if err != nil {
+		return nil, w, err
+	}
+	return *colos, w, nil
+}
+
+func (s *Service) askColos(ctx context.Context, zone string, w Window) (*[]Colo, error) {
 	byID := map[string]*Colo{}
 	var id proto.ColStr
 	p, rows := newPoints(), coloLayout().receive()
 	results := append(append(proto.Results{{Name: "colo_id", Data: &id}}, p.results()...), rows.results()...)
-	err = s.run(ctx, "colos", coloStatement(w).query(zone, w), results, func(n int) error {
+	err := s.run(ctx, "colos", coloStatement(w).query(zone, w), results, func(n int) error {
 		for i := range n {
 			c := byID[id.Row(i)]
 			if c == nil {
@@ -61,7 +71,7 @@ func (s *Service) Colos(ctx context.Context, zone string, r Range) ([]Colo, Wind
 		return nil
 	})
 	if err != nil {
-		return nil, w, err
+		return nil, err
 	}
 	colos := []Colo{}
 	for _, c := range byID {
@@ -75,7 +85,7 @@ func (s *Service) Colos(ctx context.Context, zone string, r Range) ([]Colo, Wind
 		colos = append(colos, *c)
 	}
 	slices.SortFunc(colos, func(a, b Colo) int { return strings.Compare(a.ColoID, b.ColoID) })
-	return colos, w, nil
+	return &colos, nil
 }
 
 // complete sets what follows from other fields, and empty maps for nil ones.

@@ -45,10 +45,16 @@ func (s *Service) Dashboard(ctx context.Context, zone string, r Range) (*Dashboa
 	if err != nil {
 		return nil, err
 	}
+	return shared(ctx, &s.sharing, w.key("dashboard", zone), s.cfg.ShareFor.D(), func(ctx context.Context) (*Dashboard, error) {
+		return s.askDashboard(ctx, zone, w)
+	})
+}
+
+func (s *Service) askDashboard(ctx context.Context, zone string, w Window) (*Dashboard, error) {
 	d := &Dashboard{Window: w, Timeseries: make([]Traffic, w.Points())}
 	rows := trafficLayout().receive()
 	p := newPoints()
-	err = s.run(ctx, "dashboard", dashboardStatement(w).query(zone, w), append(p.results(), rows.results()...), func(n int) error {
+	err := s.run(ctx, "dashboard", dashboardStatement(w).query(zone, w), append(p.results(), rows.results()...), func(n int) error {
 		for i := range n {
 			if t := p.target(i, &d.Totals, d.Timeseries); t != nil {
 				rows.fill(t, i)

@@ -31,6 +31,12 @@ func (s *Service) Latency(ctx context.Context, zone string, r Range) (*Latency, 
 	if err != nil {
 		return nil, err
 	}
+	return shared(ctx, &s.sharing, w.key("latency", zone), s.cfg.ShareFor.D(), func(ctx context.Context) (*Latency, error) {
+		return s.askLatency(ctx, zone, w)
+	})
+}
+
+func (s *Service) askLatency(ctx context.Context, zone string, w Window) (*Latency, error) {
 	l := &Latency{Window: w, TimeDelta: w.Minutes(), Timeseries: make([]LatencyPoint, w.Points())}
 	for i := range l.Timeseries {
 		l.Timeseries[i].Since, l.Timeseries[i].Until = w.At(i)
@@ -45,7 +51,7 @@ func (s *Service) Latency(ctx context.Context, zone string, r Range) (*Latency, 
 		sum, most uint64
 	)
 	results := proto.Results{{Name: "point", Data: &point}, {Name: "bins", Data: bins}, {Name: "total_us", Data: &total}, {Name: "max_us", Data: &longest}}
-	err = s.run(ctx, "latency", latencyStatement(w).query(zone, w), results, func(n int) error {
+	err := s.run(ctx, "latency", latencyStatement(w).query(zone, w), results, func(n int) error {
 		for i := range n {
 			p := int(point.Row(i))
 			if p >= len(l.Timeseries) {

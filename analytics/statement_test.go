@@ -40,7 +40,9 @@ func (r *recorder) Close() error                               { return nil }
 
 func service(t testing.TB, db store.DB, now func() time.Time) *Service {
 	t.Helper()
-	s, err := New(DefaultConfig(), Deps{DB: db, Now: now})
+	cfg := DefaultConfig()
+	cfg.ShareFor = 0
+	s, err := New(cfg, Deps{DB: db, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}

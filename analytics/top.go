@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/ClickHouse/ch-go/proto"
+
+	"github.com/spate-io/spate/store"
 )
 
 // TopQuestion says what to count by, what to order by, and how many values to give.
@@ -100,14 +102,20 @@ func (s *Service) Top(ctx context.Context, zone string, r Range, t TopQuestion) 
 	if err != nil {
 		return nil, err
 	}
-	out := &Top{Window: w, Dimension: t.Dimension, Rows: []TopRow{}}
+	return shared(ctx, &s.sharing, w.key("top", zone, t), s.cfg.ShareFor.D(), func(ctx context.Context) (*Top, error) {
+		return s.askTop(ctx, st.query(zone, w), &Top{Window: w, Dimension: t.Dimension, Rows: []TopRow{}})
+	})
+}
+
+// askTop fills out.
+func (s *Service) askTop(ctx context.Context, q store.Query, out *Top) (*Top, error) {
 	var value proto.ColStr
 	var requests, bytes, errors, allRequests, allBytes proto.ColUInt64
 	results := proto.Results{
 		{Name: "value", Data: &value}, {Name: "requests", Data: &requests}, {Name: "bytes", Data: &bytes}, {Name: "errors", Data: &errors},
 		{Name: "all_requests", Data: &allRequests}, {Name: "all_bytes", Data: &allBytes},
 	}
-	err = s.run(ctx, "top", st.query(zone, w), results, func(n int) error {
+	err := s.run(ctx, "top", q, results, func(n int) error {
 		for i := range n {
 			out.Rows = append(out.Rows, TopRow{strings.Clone(value.Row(i)), requests.Row(i), bytes.Row(i), errors.Row(i)})
 			out.Total = TopTotal{allRequests.Row(i), allBytes.Row(i)}

@@ -79,8 +79,8 @@ func (r Range) Resolve(now time.Time, settle time.Duration) (Window, error) {
 	if !since.Before(until) {
 		return Window{}, rangeError("since must be before until and now")
 	}
-	if since.Before(now.Add(-oneYear)) {
-		return Window{}, rangeError("since must not be more than a year ago")
+	if until.Sub(since) > oneYear {
+		return Window{}, rangeError("the range must not be longer than a year")
 	}
 	if complete := now.Add(-settle).Truncate(time.Minute); r.Continuous && until.After(complete) {
 		since = since.Add(complete.Sub(until))

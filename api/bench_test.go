@@ -19,7 +19,9 @@ import (
 func BenchmarkDashboard(b *testing.B) {
 	now := time.Now()
 	db := analyticstest.Store(b, chdbtest.Open(b), analyticstest.Over(1, 200_000, now, 30*24*time.Hour))
-	a, err := New(DefaultConfig(), Deps{DB: db, Zones: zones(b, analyticstest.Zones()...)})
+	cfg := DefaultConfig()
+	cfg.Analytics.ShareFor = 0 // every answer is computed
+	a, err := New(cfg, Deps{DB: db, Zones: zones(b, analyticstest.Zones()...)})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -28,7 +28,7 @@ type param struct {
 }
 
 var (
-	since = param{"since", "moment", "Start of the range, inclusive: RFC 3339, or minutes relative to now (0 or negative). At most a year ago.", -10080, nil}
+	since = param{"since", "moment", "Start of the range, inclusive: RFC 3339, or minutes relative to now (0 or negative). The range may be a year long and lie as far back as data is kept.", -10080, nil}
 	until = param{"until", "moment", "End of the range, exclusive, in the same forms.", 0, nil}
 	delta = param{"time_delta", "integer", "Length of a point in minutes: 1, 15, 30, 60 or 1440. The length of the range decides when it is not given.", nil, nil}
 )
