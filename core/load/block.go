@@ -203,7 +203,7 @@ func (w *worker) retry(what string, f func(context.Context) error) error {
 		}
 		w.l.metrics.retries.Inc()
 		if attempt == 1 || attempt%10 == 0 {
-			w.l.log.Warn(what+" has not succeeded, trying again", "partition", w.partition, "attempt", attempt, "err", err)
+			w.l.log.Warn("step has not succeeded, trying again", "step", what, "partition", w.partition, "attempt", attempt, "err", err)
 		}
 		t := time.NewTimer(wait)
 		select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spate-io/spate/bus"
 	"github.com/spate-io/spate/event/batch"
+	"github.com/spate-io/spate/internal/config"
 	"github.com/spate-io/spate/internal/kafkatest"
 )
 
@@ -115,4 +117,102 @@ func TestLoader_KeepsExactlyOnceWhenAKafkaBrokerIsKilled(t *testing.T) {
 		t.Errorf("%d records failed", failed.Load())
 	}
 	t.Logf("%d records acknowledged, %d events stored once, longest wait %s", acked.Load(), len(db.rows), time.Duration(longest.Load()).Round(time.Millisecond))
+}
+
+func rebalanceKeepsExactlyOnce(t *testing.T, startBus busOf) {
+	const partitions = 6
+	cfg := startBus(t, partitions)
+	e := newEdge(t, cfg, "fra1")
+	db := newMemory()
+	lc := testConfig()
+	lc.Stall = config.Duration(20 * time.Second)
+	var produced sync.WaitGroup
+	quit := make(chan struct{})
+	produced.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-quit:
+				return
+			default:
+			}
+			v := e.seal(3)
+			e.put(int32(i%partitions), v)
+			if i%5 == 0 {
+				e.put(int32(i%partitions), v) // and once more
+			}
+		}
+	})
+	first := newLoader(t, lc, cfg, db)
+	stops := []func(){background(t, first.Run)}
+	loaders := []*Loader{first}
+	owned := func() (total int) {
+		for _, l := range loaders {
+			total += len(l.owned())
+		}
+		return total
+	}
+	settled := func(want int) func() error {
+		return func() error {
+			with := 0
+			for _, l := range loaders {
+				if len(l.owned()) > 0 {
+					with++
+				}
+				if err := l.Live(); err != nil {
+					return fmt.Errorf("not live: %w", err)
+				}
+			}
+			if owned() != partitions || with != want {
+				return fmt.Errorf("%d partitions with %d loaders", owned(), with)
+			}
+			return nil
+		}
+	}
+	waitFor(t, "first loader", settled(1))
+	for n := 2; n <= 3; n++ {
+		l := newLoader(t, lc, cfg, db)
+		loaders = append(loaders, l)
+		stops = append(stops, background(t, l.Run))
+		waitFor(t, fmt.Sprintf("%d loaders", n), settled(n))
+	}
+	for n := 2; n >= 1; n-- {
+		stops[n]()
+		loaders = loaders[:n]
+		waitFor(t, fmt.Sprintf("back to %d loaders", n), settled(n))
+	}
+	close(quit)
+	produced.Wait()
+	waitFor(t, "events in the store", func() error { return db.holds(e) })
+	if err := loaders[0].Live(); err != nil {
+		t.Error(err)
+	}
+}
+
+func cannotCommitAfterItsPartitionsWentToAnother(t *testing.T, startBus busOf) {
+	cfg := startBus(t, 1)
+	e := newEdge(t, cfg, "fra1")
+	e.put(0, e.seal(1))
+	db := newMemory()
+	l := newLoader(t, testConfig(), cfg, db)
+	stop := background(t, l.Run)
+	waitFor(t, "events in the store", func() error { return db.holds(e) })
+	s := l.state()
+	member, generation := s.cl.GroupMetadata()
+	stop()
+	other := newLoader(t, testConfig(), cfg, db)
+	background(t, other.Run)
+	waitFor(t, "other loader", func() error {
+		if len(other.owned()) == 0 {
+			return errors.New("owns nothing")
+		}
+		return other.Ready()
+	})
+	// The first loader's identity, on a connection that works.
+	err := l.commitOnce(context.Background(), &session{cl: other.state().cl, topicID: s.topicID}, member, generation, 0, 99, "")
+	if err == nil {
+		t.Fatal("a loader that is no longer in the group could commit")
+	}
+	if n := position(t, cfg, 0); n != 1 {
+		t.Errorf("position is %d, want 1", n)
+	}
 }
