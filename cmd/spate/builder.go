@@ -14,6 +14,7 @@ import (
 	"github.com/spate-io/spate/core/gateway"
 	"github.com/spate-io/spate/core/load"
 	"github.com/spate-io/spate/edge/forward"
+	"github.com/spate-io/spate/edge/nginx"
 	"github.com/spate-io/spate/edge/producer"
 	"github.com/spate-io/spate/edge/wire"
 	"github.com/spate-io/spate/internal/buildinfo"
@@ -43,6 +44,7 @@ type builder struct {
 	loader    *load.Loader
 	gateway   *gateway.Gateway
 	forwarder *forward.Forwarder
+	demo      *nginx.Demo
 }
 
 func newBuilder(cfg *Config, log *slog.Logger) *builder {
@@ -86,6 +88,10 @@ func (b *builder) part(name partName) (lifecycle.Part, error) {
 		return b.buildForwarder()
 	case partProducer:
 		return producer.New(b.cfg.Edge.Socket, producer.Deps{Sink: b.forwarder, Logger: b.component(name), Registerer: b.reg})
+	case partDemo:
+		var err error
+		b.demo, err = nginx.NewDemo(b.cfg.Demo, nginx.Deps{Logger: b.component(name)})
+		return b.demo, err
 	}
 	return nil, errors.New("no such part")
 }

@@ -153,6 +153,9 @@ func (b *builder) announce(out io.Writer) {
 	if b.server != nil && b.api != nil {
 		fmt.Fprintf(out, "dashboard   http://%s/\n", b.server.Addr())
 	}
+	if b.demo != nil {
+		fmt.Fprintf(out, "demo site   %s\n", b.demo.URL())
+	}
 	fmt.Fprintf(out, "data        %s\n", b.cfg.DataDir)
 	b.log.Info("ready", "http", b.server.Addr(), "data_dir", b.cfg.DataDir)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spate-io/spate/core/gateway"
 	"github.com/spate-io/spate/core/load"
 	"github.com/spate-io/spate/edge/forward"
+	"github.com/spate-io/spate/edge/nginx"
 	"github.com/spate-io/spate/edge/producer"
 	"github.com/spate-io/spate/event/batch"
 	"github.com/spate-io/spate/internal/certs"
@@ -35,6 +36,7 @@ type Config struct {
 	Load     load.Config    `yaml:"load"`
 	Enrich   enrich.Config  `yaml:"enrich"`
 	Store    storeConfig    `yaml:"store"`
+	Demo     nginx.Config   `yaml:"demo"`
 }
 
 // edgeConfig is the `edge` section: who this edge is and what it listens to, and below it how it ships.
@@ -73,9 +75,12 @@ func DefaultConfig() Config {
 		Bus:     bus.DefaultConfig(),
 		Load:    load.DefaultConfig(),
 		Enrich:  enrich.DefaultConfig(),
+		Demo:    nginx.DefaultConfig(),
 		Store:   storeConfig{Address: embedded, Embedded: chdb.DefaultConfig(), Retention: schema.DefaultRetention()},
 	}
 	c.Gateway.Listen = "127.0.0.1:7443"
+	c.Demo.Listen = "127.0.0.1:8089"
+	c.Demo.Edge = ""
 	// These follow from data_dir unless they are set.
 	c.Edge.Socket.Socket, c.Edge.Forward.Spool.Dir = "", ""
 	c.Bus.Embedded.Dir = ""
@@ -106,6 +111,13 @@ func (c *Config) resolve() error {
 	under(&c.Store.Embedded.Path, dir, "store")
 	if c.Edge.Forward.Edge == "" {
 		c.Edge.Forward.Edge = hostEdge()
+	}
+	under(&c.Demo.Dir, dir, "demo")
+	if c.Demo.Socket == "" {
+		c.Demo.Socket = c.Edge.Socket.Socket
+	}
+	if c.Demo.Edge == "" {
+		c.Demo.Edge = c.Edge.Forward.Edge
 	}
 	gw := certs.GatewayFiles(c.CertsDir)
 	under(&c.Gateway.TLS.CA, "", gw.CA)
@@ -172,4 +184,5 @@ func (c *Config) Validate(p *config.Problems) {
 		p.Under("embedded", r.Store.Embedded.Validate)
 		p.Under("retention", r.Store.Retention.Validate)
 	})
+	p.Under("demo", r.Demo.Validate)
 }

@@ -118,7 +118,7 @@ func (s *spate) installModule() (include, serverLine string) {
 	if _, err := s.run("nginx", "install", dir); err != nil {
 		s.t.Fatal(err)
 	}
-	return filepath.Join(dir, "spate.conf"), "include " + filepath.Join(dir, "spate_log.conf") + ";"
+	return filepath.Join(dir, "conf", "spate.conf"), "include " + filepath.Join(dir, "conf", "spate_log.conf") + ";"
 }
 
 // counts is what both sides are reduced to: a number of requests per key such as "zone alpha.test status 200".
