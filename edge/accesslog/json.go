@@ -98,6 +98,7 @@ func (p *jsonParser) Parse(line []byte, e *event.HTTP) error {
 	if len(line) > p.maxLine {
 		return p.fail(fIgnore, 0, reasonTooLong)
 	}
+	p.plain = bytes.IndexByte(line, '\\') < 0
 	i := skipSpace(line, 0)
 	if i == len(line) || line[i] != '{' {
 		return p.refuse(line, "line", i, "not a JSON object")
@@ -136,11 +137,13 @@ func (p *jsonParser) object(b []byte, i int, obj *jsonObject, depth int) (int, e
 			return 0, p.refuse(b, "line", i, "no key where one should be")
 		}
 		from := i + 1
-		end := stringEnd(b, from)
-		if end < 0 {
-			return 0, p.refuse(b, "line", i, "string is not closed")
+		key, end := obj.guess(b, from, n)
+		if end == 0 {
+			if end = stringEnd(b, from); end < 0 {
+				return 0, p.refuse(b, "line", i, "string is not closed")
+			}
+			key = obj.find(b[from:end], n)
 		}
-		key := obj.find(b[from:end], n)
 		i = end + 1
 		if i >= len(b) || b[i] != ':' {
 			if i = skipSpace(b, i); i >= len(b) || b[i] != ':' {
@@ -228,7 +231,7 @@ func (p *jsonParser) take(b []byte, from, to int, key *jsonKey, text bool) error
 		return nil
 	}
 	v := b[from:to]
-	if text && bytes.IndexByte(v, '\\') >= 0 {
+	if text && !p.plain && bytes.IndexByte(v, '\\') >= 0 {
 		var ok bool
 		if v, p.scratch, ok = unescapeJSON(v, p.scratch); !ok {
 			return p.refuse(b, key.name, from, "broken escape")
@@ -262,13 +265,23 @@ func (p *jsonParser) skip(b []byte, i int) (int, error) {
 	return 0, p.refuse(b, "line", i, "list or object is not closed")
 }
 
+// guess gives the key at b[from] and its end when it is the one that was n-th in the line before; else the end is 0.
+func (o *jsonObject) guess(b []byte, from, n int) (*jsonKey, int) {
+	if n >= len(o.order) {
+		return nil, 0
+	}
+	slot := &o.order[n]
+	end := from + len(slot.text)
+	if end < len(b) && b[end] == '"' && string(b[from:end]) == string(slot.text) {
+		return slot.key, end
+	}
+	return nil, 0
+}
+
 // find gives what is known of a key, the n-th of its object.
 func (o *jsonObject) find(name []byte, n int) *jsonKey {
 	if n < len(o.order) {
 		slot := &o.order[n]
-		if len(slot.text) == len(name) && string(slot.text) == string(name) {
-			return slot.key
-		}
 		slot.key = o.keys[string(name)]
 		slot.text = append(slot.text[:0], name...)
 		return slot.key

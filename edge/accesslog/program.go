@@ -43,6 +43,7 @@ func (p *textParser) Parse(line []byte, e *event.HTTP) error {
 	if len(line) > p.maxLine {
 		return p.fail(fIgnore, 0, reasonTooLong)
 	}
+	p.plain = bytes.IndexByte(line, '\\') < 0
 	pos := 0
 	if prefix := p.program.prefix; prefix != "" {
 		if len(line) < len(prefix) || string(line[:len(prefix)]) != prefix {

@@ -10,6 +10,7 @@ import (
 type record struct {
 	e       *event.HTTP
 	scratch []byte // unescaped texts of this line
+	plain   bool   // the line has no backslash, so nothing is escaped
 	clock   clock
 
 	have       uint32
@@ -137,7 +138,7 @@ func (r *record) text(v []byte, escaped bool) []byte {
 	if isDash(v) {
 		return nil
 	}
-	if escaped {
+	if escaped && !r.plain {
 		v, r.scratch = unescape(v, r.scratch)
 	}
 	return v

@@ -11,7 +11,9 @@ func (r *record) setRequest(v []byte) {
 	if isDash(v) {
 		return
 	}
-	v, r.scratch = unescape(v, r.scratch)
+	if !r.plain {
+		v, r.scratch = unescape(v, r.scratch)
+	}
 	for len(v) > 0 && v[0] == ' ' { // some clients begin with spaces, and some servers take it
 		v = v[1:]
 	}
