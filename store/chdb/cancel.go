@@ -57,4 +57,23 @@ func (db *DB) kill(prefix string) {
 	}
 }
 
-func (db *DB) killAll() { db.kill("'" + tagPrefix + "'") }
+// killUntil cancels all statements, again and again until release is called: one that has its connection may not have
+// begun when Close does.
+func (db *DB) killUntil() (release func()) {
+	ended, idle := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(idle)
+		for {
+			db.kill("'" + tagPrefix + "'")
+			select {
+			case <-ended:
+				return
+			case <-time.After(killEvery):
+			}
+		}
+	}()
+	return func() {
+		close(ended)
+		<-idle
+	}
+}

@@ -151,6 +151,7 @@ func (db *DB) Exec(ctx context.Context, q store.Query) error {
 // (JSON, Parquet, those with a header) is held in memory first.
 func (db *DB) Stream(ctx context.Context, q store.Query, w io.Writer) (store.Stats, error) {
 	var total store.Stats
+	began := time.Now()
 	format := q.Format
 	if format == "" {
 		format = "TabSeparated"
@@ -170,12 +171,14 @@ func (db *DB) Stream(ctx context.Context, q store.Query, w io.Writer) (store.Sta
 		}
 		return total, err
 	})
+	total.Elapsed = time.Since(began)
 	return total, err
 }
 
 // Select implements [store.DB].
 func (db *DB) Select(ctx context.Context, q store.Query, results proto.Results, onBlock func(context.Context, int) error) (store.Stats, error) {
 	var total store.Stats
+	began := time.Now()
 	err := db.run(ctx, &q, "select", func(c *conn, sql string) (store.Stats, error) {
 		src := bytes.NewReader(nil)
 		r := proto.NewReader(src)
@@ -186,6 +189,7 @@ func (db *DB) Select(ctx context.Context, q store.Query, results proto.Results, 
 		})
 		return total, err
 	})
+	total.Elapsed = time.Since(began)
 	return total, err
 }
 
@@ -330,9 +334,10 @@ func (db *DB) Library() string { return db.lib.path }
 func (db *DB) Close() error {
 	db.once.Do(func() {
 		db.stop()
-		db.killAll()
+		release := db.killUntil()
 		db.queries.close()
 		db.inserts.close()
+		release()
 		db.controlMu.Lock()
 		db.control.close()
 		db.control = nil

@@ -71,7 +71,7 @@ func (c *conn) insertFrom(ctx context.Context, sql, format string, r io.Reader) 
 func (c *conn) append(ctx context.Context, s unsafe.Pointer, r io.Reader) error {
 	buf := make([]byte, rawPiece)
 	for {
-		n, err := io.ReadFull(r, buf)
+		n, err := fill(r, buf)
 		if n > 0 && c.lib.insertAppend(s, unsafe.Pointer(unsafe.SliceData(buf)), uintptr(n)) != 0 {
 			if e := text(c.lib.insertFailure(s)); e != "" {
 				return store.ParseError(e)
@@ -79,7 +79,7 @@ func (c *conn) append(ctx context.Context, s unsafe.Pointer, r io.Reader) error 
 			return &store.Error{Message: "the engine took no data"}
 		}
 		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		case err == io.EOF: //nolint:errorlint // only the plain value means the end; wrapped or unexpected, it is a failure
 			return nil
 		case err != nil:
 			return fmt.Errorf("read data of insert: %w", err)
@@ -87,4 +87,15 @@ func (c *conn) append(ctx context.Context, s unsafe.Pointer, r io.Reader) error 
 			return ctx.Err()
 		}
 	}
+}
+
+// fill reads until buf is full or r ends, and gives r's own error: a reader that was cut off must not look like one that
+// has ended.
+func fill(r io.Reader, buf []byte) (n int, err error) {
+	for n < len(buf) && err == nil {
+		var m int
+		m, err = r.Read(buf[n:])
+		n += m
+	}
+	return n, err
 }
