@@ -24,8 +24,10 @@ func Files() fs.FS { return files }
 
 // WriteTo copies the Lua files and the configuration below dir, replacing older ones; dir is made when it is missing.
 // The value for lua_package_path is then dir/lua/?.lua.
-func WriteTo(dir string) error {
-	return fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+func WriteTo(dir string) error { return copyTree(files, dir) }
+
+func copyTree(from fs.FS, dir string) error {
+	return fs.WalkDir(from, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -33,7 +35,7 @@ func WriteTo(dir string) error {
 		if d.IsDir() {
 			return os.MkdirAll(to, 0o755)
 		}
-		b, err := fs.ReadFile(files, path)
+		b, err := fs.ReadFile(from, path)
 		if err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ func render(c Config, b Build, owner string) (string, error) {
 
 // writeSite puts everything that the demo's nginx needs into its folder.
 func writeSite(c Config, b Build) error {
-	for _, dir := range []string{"", "logs", "tmp", "site", "spate"} {
+	for _, dir := range []string{"logs", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(c.Dir, dir), 0o755); err != nil {
 			return err
 		}
@@ -63,17 +63,7 @@ func writeSite(c Config, b Build) error {
 	if err != nil {
 		return err
 	}
-	err = fs.WalkDir(site, ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		content, err := fs.ReadFile(site, path)
-		if err != nil {
-			return err
-		}
-		return replace(filepath.Join(c.Dir, "site", path), content)
-	})
-	if err != nil {
+	if err := copyTree(site, filepath.Join(c.Dir, "site")); err != nil {
 		return err
 	}
 	owner, err := owner()

@@ -51,7 +51,7 @@ server {
     location = /moved { return 301 /index.html; }
     location = /error { return 500; }
     location = /drop { return 444; }
-    location = /limited { limit_req zone=slow; return 200 "ok\n"; }
+    location = /limited { limit_req zone=slow; try_files /index.html =404; }
     location = /ctx { access_by_lua_block { ngx.ctx.spate_threat = "scraper" } try_files /index.html =404; }
     location = /otherctx { access_by_lua_block { ngx.ctx.x = 1 } try_files /index.html =404; }
     location = /post { proxy_set_header Host origin.internal; proxy_pass http://127.0.0.1:%[3]d/; }
