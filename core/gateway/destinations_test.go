@@ -97,11 +97,20 @@ func TestPath_FullSpoolBlocksOrDrops(t *testing.T) {
 			away := &gate{Dialer: g2.Dialer("e1")}
 			cfg := forwardConfig(t.TempDir(), "dc1", "dc2")
 			cfg.Batch.Codec, cfg.Spool.WhenFull = "none", policy
+			cfg.Batch.MaxEvents = 30 // a batch for each chunk
 			cfg.Spool.SegmentBytes, cfg.Spool.MaxBytes = 128<<10, 1<<20
 			reg := prometheus.NewRegistry()
 			f := startForward(t, cfg, map[string]wire.Dialer{"dc1": g1.Dialer("e1"), "dc2": away}, reg)
 			w := newWorker(1, 300, 30) // about 5 MB
 			ended := make(chan error, 1)
+			if policy == spool.FullDropOldest { // not faster than dc1, which would lose batches too
+				for i, c := range w.chunks {
+					if err := f.Put(t.Context(), c); err != nil {
+						t.Fatal(err)
+					}
+					waitFor(t, "dc1 to keep up", func() bool { return one.size() > i-50 })
+				}
+			}
 			go func() { ended <- w.run(t.Context(), f) }()
 			if policy == spool.FullBlock {
 				waitFor(t, "the spool to be full", func() bool { return gauge(t, reg, "spate_forward_blocked") == 1 && f.Ready() != nil })

@@ -95,6 +95,13 @@ func (b *bus) ids(t testing.TB) map[uint64]int {
 	return out
 }
 
+// size is the number of records.
+func (b *bus) size() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.records)
+}
+
 // cutter is a Dialer whose connections break after some bytes.
 type cutter struct {
 	wire.Dialer

@@ -138,13 +138,19 @@ func TestGateway_RefusesWithReasonAndGoesOn(t *testing.T) {
 		code wire.Code
 		make func() []byte
 	}{
-		"empty":         {wire.RefuseHeader, func() []byte { return nil }},
-		"not_a_batch":   {wire.RefuseHeader, func() []byte { return bytes.Repeat([]byte("x"), 200) }},
-		"header_crc":    {wire.RefuseHeader, func() []byte { h, raw := good(1); b := encode(t, h, raw); b[9] ^= 1; return b }},
-		"payload_crc":   {wire.RefuseChecksum, func() []byte { h, raw := good(1); b := encode(t, h, raw); b[len(b)-1] ^= 1; return b }},
-		"cut_short":     {wire.RefuseHeader, func() []byte { h, raw := good(1); b := encode(t, h, raw); return b[:len(b)-1] }},
-		"other_edge":    {wire.RefuseEdge, func() []byte { h, raw := good(1); h.Name.Edge = "e2"; return encode(t, h, raw) }},
-		"bad_event":     {wire.RefuseEvents, func() []byte { h, raw := good(1); raw = bytes.Clone(raw); raw[4] = 0xff; raw[5] = 0xff; return encode(t, h, raw) }},
+		"empty":       {wire.RefuseHeader, func() []byte { return nil }},
+		"not_a_batch": {wire.RefuseHeader, func() []byte { return bytes.Repeat([]byte("x"), 200) }},
+		"header_crc":  {wire.RefuseHeader, func() []byte { h, raw := good(1); b := encode(t, h, raw); b[9] ^= 1; return b }},
+		"payload_crc": {wire.RefuseChecksum, func() []byte { h, raw := good(1); b := encode(t, h, raw); b[len(b)-1] ^= 1; return b }},
+		"cut_short":   {wire.RefuseHeader, func() []byte { h, raw := good(1); b := encode(t, h, raw); return b[:len(b)-1] }},
+		"other_edge":  {wire.RefuseEdge, func() []byte { h, raw := good(1); h.Name.Edge = "e2"; return encode(t, h, raw) }},
+		"bad_event": {wire.RefuseEvents, func() []byte {
+			h, raw := good(1)
+			raw = bytes.Clone(raw)
+			raw[4] = 0xff
+			raw[5] = 0xff
+			return encode(t, h, raw)
+		}},
 		"half_an_event": {wire.RefuseEvents, func() []byte { h, raw := good(1); return encode(t, h, raw[:len(raw)-8]) }},
 		"fewer_events":  {wire.RefuseCount, func() []byte { h, raw := good(1); h.Events = 3; return encode(t, h, raw) }},
 		"wrong_first":   {wire.RefuseTimes, func() []byte { h, raw := good(1); h.First--; return encode(t, h, raw) }},

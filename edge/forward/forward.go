@@ -141,6 +141,7 @@ func (f *Forwarder) Run(ctx context.Context) (err error) {
 		close(f.closed)
 	}()
 	if err := f.open(); err != nil {
+		f.met.close()
 		return err
 	}
 	close(f.opened)

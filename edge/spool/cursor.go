@@ -2,19 +2,11 @@ package spool
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"path/filepath"
 	"strings"
 	"time"
-)
-
-// A cursor file has two slots, far enough apart that no torn write harms both; they are written in turn.
-const (
-	slotSize   = 64
-	slotSecond = 4096
 )
 
 // Record is a batch as a cursor gives it.
@@ -75,7 +67,7 @@ func (c *Cursor) Rewind() {
 // stretches are set aside and passed over.
 func (c *Cursor) Next(ctx context.Context, buf []byte) (Record, error) {
 	for {
-		g, limit, last, wake, err := c.place()
+		g, at, limit, below, wake, err := c.place()
 		if err != nil {
 			return Record{}, err
 		}
@@ -90,7 +82,7 @@ func (c *Cursor) Next(ctx context.Context, buf []byte) (Record, error) {
 		if err := ctx.Err(); err != nil {
 			return Record{}, err
 		}
-		rec, ok, err := c.step(g, limit, last, buf)
+		rec, ok, err := c.step(g, at, limit, below, buf)
 		if err != nil {
 			return Record{}, err
 		}
@@ -100,14 +92,14 @@ func (c *Cursor) Next(ctx context.Context, buf []byte) (Record, error) {
 	}
 }
 
-// place settles in which segment the cursor reads on, up to which offset, and below which index. g is nil when there is
+// place settles where and in which segment the cursor reads on, up to which offset, and below which index. g is nil when there is
 // nothing to be read before wake is closed.
-func (c *Cursor) place() (g *segment, limit int64, below uint64, wake <-chan struct{}, err error) {
+func (c *Cursor) place() (g *segment, at Position, limit int64, below uint64, wake <-chan struct{}, err error) {
 	s := c.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, 0, 0, nil, ErrClosed
+		return nil, at, 0, 0, nil, ErrClosed
 	}
 	segs := s.segs
 	for i, g := range segs {
@@ -126,15 +118,15 @@ func (c *Cursor) place() (g *segment, limit int64, below uint64, wake <-chan str
 			c.followIdle() // may remove segments, but none from g on
 		}
 		if c.read.Offset < g.size {
-			return g, g.size, below, nil, nil
+			return g, c.read, g.size, below, nil, nil
 		}
 	}
-	return nil, 0, 0, s.wake, nil
+	return nil, at, 0, 0, s.wake, nil
 }
 
-// step reads one record at the cursor; ok is false when it was none to give.
-func (c *Cursor) step(g *segment, limit int64, below uint64, buf []byte) (Record, bool, error) {
-	at := c.read // only this goroutine moves it forward; a drop may too, which place finds out
+// step reads the record at a place; ok is false when it was none to give. A drop may move the cursor meanwhile: then the
+// record is still given, if it could be read, and the next place is the one behind what was dropped.
+func (c *Cursor) step(g *segment, at Position, limit int64, below uint64, buf []byte) (Record, bool, error) {
 	if c.file == nil || c.fileOf != g.num {
 		c.closeFile()
 		f, err := c.s.fs.Open(c.s.segmentPath(g.num))
@@ -382,69 +374,6 @@ func (s *Spool) Backlog(destination string) (records uint64, bytes int64, oldest
 }
 
 var errStop = errors.New("stop")
-
-// slot is what a cursor file holds twice.
-type slot struct {
-	serial uint64
-	at     Position
-	id     [16]byte
-}
-
-func appendSlot(dst []byte, v slot) []byte {
-	at := len(dst)
-	dst = append(dst, cursorMagic...)
-	dst = append(dst, formatVersion, 0, 0, 0)
-	dst = binary.LittleEndian.AppendUint64(dst, v.serial)
-	dst = binary.LittleEndian.AppendUint64(dst, v.at.Segment)
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(v.at.Offset))
-	dst = binary.LittleEndian.AppendUint64(dst, v.at.Index)
-	dst = append(dst, v.id[:]...)
-	dst = append(dst, 0, 0, 0, 0)
-	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[at:], castagnoli))
-}
-
-func parseSlot(b []byte) (slot, error) {
-	switch {
-	case len(b) < slotSize:
-		return slot{}, errShort
-	case string(b[:4]) != cursorMagic:
-		return slot{}, errMagic
-	case binary.LittleEndian.Uint32(b[60:]) != crc32.Checksum(b[:60], castagnoli):
-		return slot{}, errHeader
-	case b[4] != formatVersion:
-		return slot{}, fmt.Errorf("cursor format %d: %w", b[4], ErrVersion)
-	}
-	return slot{
-		serial: binary.LittleEndian.Uint64(b[8:]),
-		at: Position{
-			Segment: binary.LittleEndian.Uint64(b[16:]),
-			Offset:  int64(binary.LittleEndian.Uint64(b[24:])),
-			Index:   binary.LittleEndian.Uint64(b[32:]),
-		},
-		id: [16]byte(b[40:56]),
-	}, nil
-}
-
-// readSlots gives the newest good slot; ok is false when the file holds none.
-func readSlots(f File) (v slot, ok bool, err error) {
-	var buf [slotSize]byte
-	for _, off := range []int64{0, slotSecond} {
-		if rerr := readFull(f, buf[:], off); rerr != nil {
-			if !isDamage(rerr) {
-				return slot{}, false, rerr
-			}
-			continue
-		}
-		p, perr := parseSlot(buf[:])
-		if errors.Is(perr, ErrVersion) {
-			return slot{}, false, perr
-		}
-		if perr == nil && (!ok || p.serial > v.serial) {
-			v, ok = p, true
-		}
-	}
-	return v, ok, nil
-}
 
 // validName says whether a destination's name can be a file's.
 func validName(s string) bool {

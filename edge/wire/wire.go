@@ -113,4 +113,6 @@ type GoAwayError struct {
 }
 
 // Error gives code and text.
-func (e *GoAwayError) Error() string { return fmt.Sprintf("gateway said go away (%d): %s", e.Code, e.Text) }
+func (e *GoAwayError) Error() string {
+	return fmt.Sprintf("gateway said go away (%d): %s", e.Code, e.Text)
+}
