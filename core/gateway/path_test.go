@@ -148,6 +148,7 @@ type worker struct {
 	stream [16]byte
 	base   uint64
 	chunks []forward.Chunk
+	slow   bool
 	mu     sync.Mutex
 	safe   uint64
 }
@@ -186,9 +187,12 @@ func (w *worker) run(ctx context.Context, f *forward.Forwarder) error {
 	w.mu.Lock()
 	from := w.safe
 	w.mu.Unlock()
-	for _, c := range w.chunks[from:] {
+	for i, c := range w.chunks[from:] {
 		if err := f.Put(ctx, c); err != nil {
 			return err
+		}
+		if w.slow && i%2 == 0 {
+			<-time.After(time.Millisecond) // so that the restarts fall between its chunks
 		}
 	}
 	for !w.done() && ctx.Err() == nil {
@@ -305,7 +309,9 @@ func TestPath_NothingLostThroughCutsAndRestarts(t *testing.T) {
 	dial := &cutter{Dialer: tlsDialer(g, pki, "e1"), rnd: rand.New(rand.NewPCG(3, 4)), on: true}
 	var workers []*worker
 	for id := 1; id <= 4; id++ {
-		workers = append(workers, newWorker(id, 300, 40))
+		w := newWorker(id, 300, 40)
+		w.slow = true
+		workers = append(workers, w)
 	}
 	cfg := forwardConfig(t.TempDir(), "dc1")
 	cfg.DrainTimeout = config.Duration(time.Millisecond)
