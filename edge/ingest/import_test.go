@@ -488,3 +488,30 @@ func TestFileLedger_TornTailAndDamage(t *testing.T) {
 		t.Error("damage inside was not noticed")
 	}
 }
+
+func TestFileLedger_OneWriterManyReaders(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "imports")
+	if got, err := ReadLedger(path); err != nil || len(got) != 0 {
+		t.Errorf("no file: %v, %v", got, err)
+	}
+	l, err := OpenLedger(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Save(context.Background(), Entry{Stream: Stream{1}, Names: []string{"a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenLedger(path); !errors.Is(err, ErrLocked) {
+		t.Errorf("second writer: %v", err)
+	}
+	if got, err := ReadLedger(path); err != nil || len(got) != 1 || got[0].Names[0] != "a" {
+		t.Errorf("reader: %v, %v", got, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = OpenLedger(path); err != nil {
+		t.Fatalf("after the first is closed: %v", err)
+	}
+	l.Close()
+}

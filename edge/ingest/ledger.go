@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -88,7 +89,10 @@ type ledgerLine struct {
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
-// OpenLedger opens or makes the ledger file. Close it when done.
+// ErrLocked is returned by OpenLedger while another process has the ledger open.
+var ErrLocked = errors.New("another import is running")
+
+// OpenLedger opens or makes the ledger file, and locks it, so that two imports cannot take the same lines. Close it when done.
 func OpenLedger(path string) (*FileLedger, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("make folder of the ledger: %w", err)
@@ -97,21 +101,56 @@ func OpenLedger(path string) (*FileLedger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open ledger: %w", err)
 	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = ErrLocked
+		}
+		return nil, errors.Join(fmt.Errorf("lock ledger %s: %w", path, err), f.Close())
+	}
 	l := &FileLedger{f: f, entries: map[Stream]*Entry{}}
-	if err := l.load(); err != nil {
+	good, err := l.load()
+	if err == nil {
+		err = l.truncate(good)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read ledger %s: %w", path, err), f.Close())
 	}
 	return l, nil
 }
 
-// load reads all lines and cuts a torn one off the end.
-func (l *FileLedger) load() error {
+// ReadLedger gives all entries of a ledger file, the oldest first, also while an import writes to it. No file is no entry.
+func ReadLedger(path string) ([]Entry, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open ledger: %w", err)
+	}
+	defer f.Close()
+	l := &FileLedger{f: f, entries: map[Stream]*Entry{}}
+	if _, err := l.load(); err != nil {
+		return nil, fmt.Errorf("read ledger %s: %w", path, err)
+	}
+	return l.List(context.Background())
+}
+
+// truncate cuts a torn line off the end.
+func (l *FileLedger) truncate(good int64) error {
+	if err := l.f.Truncate(good); err != nil {
+		return err
+	}
+	_, err := l.f.Seek(good, io.SeekStart)
+	return err
+}
+
+// load reads all lines, and gives the length of those that are whole.
+func (l *FileLedger) load() (good int64, err error) {
 	r := bufio.NewReaderSize(l.f, 1<<20)
-	var good int64
 	for n := 1; ; n++ {
 		line, err := r.ReadBytes('\n')
 		if err != nil && err != io.EOF {
-			return err
+			return good, err
 		}
 		if len(line) == 0 {
 			break
@@ -121,16 +160,12 @@ func (l *FileLedger) load() error {
 			if err == io.EOF { // the write that a crash interrupted
 				break
 			}
-			return fmt.Errorf("line %d: %w", n, bad)
+			return good, fmt.Errorf("line %d: %w", n, bad)
 		}
 		l.apply(rec)
 		good += int64(len(line))
 	}
-	if err := l.f.Truncate(good); err != nil {
-		return err
-	}
-	_, err := l.f.Seek(good, io.SeekStart)
-	return err
+	return good, nil
 }
 
 func parseLedgerLine(line []byte) (rec ledgerLine, err error) {

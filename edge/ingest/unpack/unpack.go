@@ -76,14 +76,45 @@ func NewReader(r io.Reader) (*Reader, error) {
 	case Bzip2:
 		out.Reader = bzip2.NewReader(b)
 	case Xz:
-		z, err := xz.ReaderConfig{DictCap: maxWindow}.NewReader(b)
+		end := &footer{r: b}
+		z, err := xz.ReaderConfig{DictCap: maxWindow}.NewReader(end)
 		if err != nil {
 			return nil, fmt.Errorf("read xz header: %w", err)
 		}
-		out.Reader = z
+		out.Reader = &xzReader{z, end}
 	}
 	return out, nil
 }
 
 // Close frees the decoder's memory.
 func (r *Reader) Close() { r.free() }
+
+// xzReader makes an error of the end of a file that was cut, which the decoder takes for the end of the content.
+type xzReader struct {
+	io.Reader
+	end *footer
+}
+
+func (x *xzReader) Read(p []byte) (int, error) {
+	n, err := x.Reader.Read(p)
+	if err == io.EOF && string(x.end.last[:]) != "YZ" {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// footer remembers the last two bytes that were read, padding left out: those that an xz stream ends with.
+type footer struct {
+	r    io.Reader
+	last [2]byte
+}
+
+func (f *footer) Read(p []byte) (int, error) {
+	n, err := f.r.Read(p)
+	for _, c := range p[max(0, n-8):n] {
+		if c != 0 {
+			f.last = [2]byte{f.last[1], c}
+		}
+	}
+	return n, err
+}
