@@ -95,7 +95,7 @@ func (c client) raw(b string, end bool) string {
 // many sends requests one after the other on one connection (pipelined), ended by one that closes it.
 func (c client) many(requests []string) {
 	c.t.Helper()
-	answers := c.raw(strings.Join(requests, "") + "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n", false)
+	answers := c.raw(strings.Join(requests, "")+"GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n", false)
 	if got := strings.Count(answers, "HTTP/1.1 "); got < len(requests)+1 {
 		c.t.Fatalf("%d answers to %d requests, the first %.200q", got, len(requests)+1, requests[0])
 	}
