@@ -14,6 +14,7 @@ import (
 	"github.com/spate-io/spate/core/gateway"
 	"github.com/spate-io/spate/core/load"
 	"github.com/spate-io/spate/edge/forward"
+	"github.com/spate-io/spate/edge/ingest/input"
 	"github.com/spate-io/spate/edge/nginx"
 	"github.com/spate-io/spate/edge/producer"
 	"github.com/spate-io/spate/edge/wire"
@@ -88,6 +89,13 @@ func (b *builder) part(name partName) (lifecycle.Part, error) {
 		return b.buildForwarder()
 	case partProducer:
 		return producer.New(b.cfg.Edge.Socket, producer.Deps{Sink: b.forwarder, Logger: b.component(name), Registerer: b.reg})
+	case partInputs:
+		if len(b.cfg.Edge.Inputs) == 0 {
+			return nil, nil
+		}
+		return input.New(b.cfg.Edge.Inputs, input.Deps{
+			Sink: b.forwarder, EdgeName: b.cfg.Edge.Forward.Edge, ColoCode: b.cfg.Edge.Colo, Logger: b.component(name), Registerer: b.reg,
+		})
 	case partDemo:
 		var err error
 		b.demo, err = nginx.NewDemo(b.cfg.Demo, nginx.Deps{Logger: b.component(name)})

@@ -106,7 +106,7 @@ func importInto(ctx context.Context, cfg *Config, log *slog.Logger, o ingest.Opt
 	if err := makeDir(cfg.DataDir); err != nil {
 		return nil, err
 	}
-	ledger, err := ingest.OpenLedger(filepath.Join(cfg.DataDir, "imports.ledger"))
+	ledger, err := ingest.OpenLedger(filepath.Join(cfg.DataDir, importLedger))
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +252,11 @@ func (h levelAbove) Enabled(ctx context.Context, l slog.Level) bool {
 }
 
 // WithAttrs implements slog.Handler.
-func (h levelAbove) WithAttrs(a []slog.Attr) slog.Handler { return levelAbove{h.Handler.WithAttrs(a), h.level} }
+func (h levelAbove) WithAttrs(a []slog.Attr) slog.Handler {
+	return levelAbove{h.Handler.WithAttrs(a), h.level}
+}
 
 // WithGroup implements slog.Handler.
-func (h levelAbove) WithGroup(name string) slog.Handler { return levelAbove{h.Handler.WithGroup(name), h.level} }
+func (h levelAbove) WithGroup(name string) slog.Handler {
+	return levelAbove{h.Handler.WithGroup(name), h.level}
+}

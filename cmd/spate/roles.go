@@ -34,6 +34,7 @@ const (
 	partGateway   partName = "gateway"
 	partForwarder partName = "forward"
 	partProducer  partName = "producer"
+	partInputs    partName = "inputs"
 	partDemo      partName = "demo"
 )
 
@@ -49,7 +50,7 @@ var roles = []role{
 		name: "up", short: "Run every role in this process",
 		long: `Run every role in one process: the edge's forwarder, the gateway, the bus, the loader, the store, the API and the
 dashboard. Ctrl-C drains and stops; a second one stops at once.`,
-		parts: []partName{partHTTP, partStore, partBroker, partZones, partBus, partLoader, partLag, partGateway, partForwarder, partProducer},
+		parts: []partName{partHTTP, partStore, partBroker, partZones, partBus, partLoader, partLag, partGateway, partForwarder, partProducer, partInputs},
 	},
 	{
 		name: "core", short: "Run everything but the edge: gateway, bus, loader, store and API",
@@ -57,7 +58,7 @@ dashboard. Ctrl-C drains and stops; a second one stops at once.`,
 	},
 	{
 		name: "forward", short: "Run the edge: take events from web servers on this machine and ship them to the gateways",
-		parts: []partName{partHTTP, partForwarder, partProducer},
+		parts: []partName{partHTTP, partForwarder, partProducer, partInputs},
 	},
 	{
 		name: "gateway", short: "Run a gateway: take batches from edges and put them on the bus",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/spate-io/spate/core/gateway"
 	"github.com/spate-io/spate/core/load"
 	"github.com/spate-io/spate/edge/forward"
+	"github.com/spate-io/spate/edge/ingest/input"
 	"github.com/spate-io/spate/edge/nginx"
 	"github.com/spate-io/spate/edge/producer"
 	"github.com/spate-io/spate/event/batch"
@@ -43,6 +45,7 @@ type Config struct {
 type edgeConfig struct {
 	Colo    string          `yaml:"colo"`     // code of this place, for requests that name none
 	Socket  producer.Config `yaml:"producer"` // for nginx workers
+	Inputs  []input.Config  `yaml:"inputs"`   // logs to follow, syslog, HTTP push
 	Forward forward.Config  `yaml:",inline"`
 }
 
@@ -174,6 +177,9 @@ func (c *Config) Validate(p *config.Problems) {
 	p.Under("edge", func(p *config.Problems) {
 		r.Edge.Forward.Validate(p)
 		p.Under("producer", r.Edge.Socket.Validate)
+		for i := range r.Edge.Inputs {
+			p.Under(fmt.Sprintf("inputs[%d]", i), r.Edge.Inputs[i].Validate)
+		}
 	})
 	p.Under("gateway", r.Gateway.Validate)
 	p.Under("bus", r.Bus.Validate)

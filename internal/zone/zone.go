@@ -134,6 +134,9 @@ func Registrable(host string) (name string, ok bool) {
 			return "", false
 		}
 	}
+	if !strings.ContainsAny(host, "abcdefghijklmnopqrstuvwxyz") {
+		return "", false // such as "_", which nginx gives for a request without a host
+	}
 	suffix, icann := publicsuffix.PublicSuffix(host)
 	if suffix == host {
 		return host, !icann && !strings.Contains(host, ".")
