@@ -19,6 +19,7 @@ import (
 
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
 
 	"github.com/spate-io/spate/store"
 )
@@ -236,11 +237,22 @@ func (db *DB) insert(ctx context.Context, in store.Insert) error {
 	tag := db.tags.next()
 	release := db.killOnDone(ctx, tag)
 	defer release()
-	err = c.insert(tag+sql, "Native", in.Block)
+	if err = c.insert(tag+sql, "Native", in.Block); err == nil && db.cfg.Sync {
+		err = db.sync()
+	}
 	if ctx.Err() != nil && err != nil {
 		return ctx.Err()
 	}
 	return err
+}
+
+// sync writes all that the engine has written to files through to the disk: parts and de-duplication logs of all tables that
+// an insert reached, which the engine has no single call for.
+func (db *DB) sync() error {
+	if err := unix.Syncfs(int(db.lock.Fd())); err != nil {
+		return fmt.Errorf("sync store: %w", err)
+	}
+	return nil
 }
 
 // run does a statement on a connection of the query pool, with its settings, cancelled when ctx ends.

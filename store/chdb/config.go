@@ -32,6 +32,9 @@ type Config struct {
 	Connections int `yaml:"connections"`
 	// Inserters is how many inserts run at a time, beside the queries.
 	Inserters int `yaml:"inserters"`
+	// Sync makes an insert return only when the disk has it, so that a power cut loses nothing that was acknowledged.
+	// Without it only the death of the process is survived.
+	Sync bool `yaml:"sync"`
 	// QueryTimeout ends a query that runs longer.
 	QueryTimeout config.Duration `yaml:"query_timeout"`
 	// BackupPath is the directory that backups may be written to; empty means "backups" beside Path.
@@ -47,6 +50,7 @@ func DefaultConfig() Config {
 		MergeThreads: 2,
 		Connections:  6,
 		Inserters:    2,
+		Sync:         true,
 		QueryTimeout: config.Duration(60e9),
 	}
 }

@@ -116,18 +116,23 @@ func (r rollup) create() string {
 	return b.String()
 }
 
-// view gives the statement that makes the view which feeds the table.
+// view gives the statement that makes the view which feeds the table. It only renames time: rows of one key in a block are
+// combined by the table itself when it writes the part (optimize_on_insert), for a fraction of what a GROUP BY costs.
 func (r rollup) view() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "CREATE MATERIALIZED VIEW IF NOT EXISTS %s_mv TO %s AS\nSELECT\n    f.zone_id AS zone_id,\n", r.table, r.table)
+	fmt.Fprintf(&b, "CREATE MATERIALIZED VIEW IF NOT EXISTS %s_mv TO %s AS\nSELECT\n    zone_id,\n", r.table, r.table)
 	if r.colo {
-		b.WriteString("    f.colo AS colo,\n")
+		b.WriteString("    colo,\n")
 	}
-	fmt.Fprintf(&b, "    "+r.trunc+" AS time,\n", "f.time")
+	if r.trunc == "%s" {
+		b.WriteString("    time,\n")
+	} else {
+		fmt.Fprintf(&b, "    "+r.trunc+" AS time,\n", "f.time")
+	}
 	for _, c := range r.columns() {
-		fmt.Fprintf(&b, "    %s AS %s,\n", c.Combine("f"), c.Name)
+		fmt.Fprintf(&b, "    %s,\n", c.Name)
 	}
-	fmt.Fprintf(&b, "    max(f.stored_on) AS stored_on\nFROM %s AS f\nGROUP BY %s", r.from, r.keys())
+	fmt.Fprintf(&b, "    stored_on\nFROM %s AS f", r.from)
 	return b.String()
 }
 
