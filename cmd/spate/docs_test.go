@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -158,6 +159,7 @@ func TestDocs_ConfigurationReferenceIsCurrent(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(configurationIntro + "\n```yaml\n# spate.yaml\n")
 	cfg := DefaultConfig()
+	cfg.DataDir = "/var/lib/spate" // of root; other users have a folder in their home
 	if err := config.Print(&b, &cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +176,7 @@ path, the value and the rule; ` + "`spate config check`" + ` finds them, ` + "`s
 Sizes are written as ` + "`64MiB`" + ` or ` + "`10GB`" + `, durations as ` + "`200ms`, `5s`, `1h30m` or `30d`" + `. Every key can be overridden by an environment variable named after its
 path: ` + "`edge.batch.max_events`" + ` by ` + "`SPATE_EDGE_BATCH_MAX_EVENTS`" + `; a list in YAML's flow form, ` + "`[a, b]`" + `.
 
-Empty paths below lie under ` + "`data_dir`" + `. All defaults:
+`data_dir` is `/var/lib/spate` for root and `~/.local/share/spate` for other users. Empty paths below lie under ` + "`data_dir`" + `. All defaults:
 `
 
 // checkGenerated compares a generated page with the one in the tree; SPATE_UPDATE=1 writes it instead.
@@ -192,5 +194,28 @@ func checkGenerated(t *testing.T, path, want string) {
 	}
 	if string(got) != want {
 		t.Errorf("%s is not what the program says now: run SPATE_UPDATE=1 go test ./cmd/spate -run Docs", path)
+	}
+}
+
+// A link to a file must lead to one.
+func TestDocs_LinksLeadSomewhere(t *testing.T) {
+	root := testdata.Root(t)
+	link := regexp.MustCompile(`\]\(([^)#:\s]+)(#[^)]*)?\)`)
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+		pages, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range pages {
+			b, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range link.FindAllStringSubmatch(string(b), -1) {
+				if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+					t.Errorf("%s links to %s, which is not there", page, m[1])
+				}
+			}
+		}
 	}
 }
