@@ -176,7 +176,7 @@ path, the value and the rule; ` + "`spate config check`" + ` finds them, ` + "`s
 Sizes are written as ` + "`64MiB`" + ` or ` + "`10GB`" + `, durations as ` + "`200ms`, `5s`, `1h30m` or `30d`" + `. Every key can be overridden by an environment variable named after its
 path: ` + "`edge.batch.max_events`" + ` by ` + "`SPATE_EDGE_BATCH_MAX_EVENTS`" + `; a list in YAML's flow form, ` + "`[a, b]`" + `.
 
-`data_dir` is `/var/lib/spate` for root and `~/.local/share/spate` for other users. Empty paths below lie under ` + "`data_dir`" + `. All defaults:
+` + "`data_dir` is `/var/lib/spate` for root and `~/.local/share/spate`" + ` for other users. Empty paths below lie under ` + "`data_dir`" + `. All defaults:
 `
 
 // checkGenerated compares a generated page with the one in the tree; SPATE_UPDATE=1 writes it instead.
