@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/pprof"
 	"sync/atomic"
 	"time"
 )
@@ -109,7 +110,8 @@ func launch(p Named, ended chan<- *running) *running {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{Named: p, cancel: cancel, done: make(chan struct{})}
 	go func() {
-		r.err = p.Part.Run(ctx)
+		// Goroutines inherit labels, so a CPU profile says which part works.
+		pprof.Do(ctx, pprof.Labels("part", p.Name), func(ctx context.Context) { r.err = p.Part.Run(ctx) })
 		close(r.done)
 		ended <- r
 	}()
