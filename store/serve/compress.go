@@ -70,6 +70,7 @@ func uncompress(r io.Reader, encodings string) (plain io.Reader, closing func(),
 type blockReader struct {
 	src *bufio.Reader
 	r   *compress.Reader
+	err error // stays: ch-go's reader would give its last block again
 }
 
 func newBlockReader(r io.Reader) *blockReader {
@@ -79,14 +80,19 @@ func newBlockReader(r io.Reader) *blockReader {
 
 // Read implements [io.Reader].
 func (b *blockReader) Read(p []byte) (int, error) {
-	n, err := b.r.Read(p)
-	if err != nil && n == 0 {
-		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return 0, io.EOF
-		}
-		return 0, &store.Error{Code: 271, Name: "CANNOT_DECOMPRESS", Message: err.Error()}
+	if b.err != nil {
+		return 0, b.err
 	}
-	return n, nil
+	n, err := b.r.Read(p)
+	switch {
+	case err == nil:
+		return n, nil
+	case errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		b.err = io.EOF
+	default:
+		b.err = &store.Error{Code: 271, Name: "CANNOT_DECOMPRESS", Message: err.Error()}
+	}
+	return n, b.err
 }
 
 // encoder is a compressor of an answer. Flush sends what it holds.
