@@ -28,3 +28,20 @@ func TestMigrations_FirstIsWhatTheTablesSay(t *testing.T) {
 		t.Errorf("run go test ./store/schema -update: (-file +tables)\n%s", diff)
 	}
 }
+
+func TestReference_IsGenerated(t *testing.T) {
+	const file = "../../docs/reference/tables.md"
+	want := Reference()
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(got), want); diff != "" {
+		t.Errorf("run go test ./store/schema -update: (-file +tables)\n%s", diff)
+	}
+}

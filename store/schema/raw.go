@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"strings"
+
 	"github.com/spate-io/spate/event"
 )
 
@@ -54,7 +56,7 @@ func eventColumn(f event.Field, low bool) Column {
 	c := Column{Name: f.Name, Source: "event", Unit: f.Unit, Doc: f.Doc}
 	switch f.Kind {
 	case event.KindTime:
-		c.Type, c.Codec, c.Unit = "DateTime64(6, 'UTC')", "Delta, Default", ""
+		c.Type, c.Codec, c.Unit, c.Doc = "DateTime64(6, 'UTC')", "Delta, Default", "", strings.TrimPrefix(c.Doc, "ns since the Unix epoch: ")
 		if f.Name == "EdgeEndTimestamp" {
 			c.Codec, c.Alias = "", "if(EdgeDurationUs < 0, toDateTime64(0, 6, 'UTC'), addMicroseconds(EdgeStartTimestamp, EdgeDurationUs))"
 		}

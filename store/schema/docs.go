@@ -1,0 +1,97 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Reference gives docs/reference/tables.md, made from the tables.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString(referenceHead)
+	b.WriteString("\n## `" + HTTPRequests + "`\n\nOne row per request, ordered by zone and time, in partitions of a week. An alias is computed when it is read and is\nnot part of `SELECT *`.\n\n| column | type | from | meaning |\n| --- | --- | --- | --- |\n")
+	for _, c := range HTTPColumns() {
+		from := c.Source
+		if c.Alias != "" {
+			from += ", alias"
+		}
+		doc := c.Doc
+		if c.Unit != "" && !strings.Contains(doc, c.Unit) {
+			doc = strings.TrimPrefix(doc+", "+c.Unit, ", ")
+		}
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", c.Name, c.Type, from, strings.ReplaceAll(doc, "|", "\\|"))
+	}
+	b.WriteString(rollupHead)
+	for _, r := range rollups() {
+		key := "zone, time"
+		if r.colo {
+			key = "zone, time, colo"
+		}
+		keep := "for ever"
+		if r.days > 0 {
+			keep = fmt.Sprintf("%d days", r.days)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", r.table, key, r.from, keep)
+	}
+	b.WriteString(rollupColumnsHead)
+	for _, c := range RollupColumns() {
+		colo := ""
+		if c.Colo {
+			colo = "yes"
+		}
+		typ, combine := "UInt64", "`sum`"
+		switch c.Merge {
+		case MergeSum:
+		case MergeMax:
+			combine = "`max`"
+		case MergeMap:
+			typ, combine = "Map("+c.Key+", UInt64)", "`sumMap`"
+		case MergeUniq:
+			typ, combine = c.Type(), "`"+UniquesMerge+"`"
+		}
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s |\n", c.Name, typ, combine, colo, c.Doc)
+	}
+	b.WriteString(referenceTail)
+	return b.String()
+}
+
+const referenceHead = `# Tables
+
+Made from package ` + "`store/schema`" + ` by ` + "`go test ./store/schema -update`" + `; do not edit.
+
+The store is ClickHouse, in the process or a server; the tables are the same. Retention counts from the day a row was
+stored, not from the time of the event, and can be changed (key ` + "`store.retention`" + `). How the choices here were measured is
+in [store measurements](../explanation/store-measurements.md).
+`
+
+const rollupHead = `
+## Rollups
+
+One insert into the raw table fills all of them. Rows of one key may lie in several parts until the engine has merged
+them, so always aggregate, as the column "combine" says. Times are the start of the minute, hour, day or month in UTC.
+
+| table | key | fed from | kept |
+| --- | --- | --- | --- |
+`
+
+const rollupColumnsHead = `
+Keys are ` + "`zone_id`" + ` (32 hex digits), ` + "`time`" + ` and, in the tables by colo, ` + "`colo`" + `. ` + "`stored_on`" + ` is the last day something was
+added. The other columns:
+
+| column | type | combine | by colo | meaning |
+| --- | --- | --- | --- | --- |
+`
+
+const referenceTail = `
+Bins are those of package ` + "`histogram`" + `: 0 for zero, else 90 times the exponent of ten, plus the two leading digits, less 9.
+
+## Others
+
+| table | content |
+| --- | --- |
+| ` + "`zones`" + ` | id, name, hosts, plan and creation of each zone; read it with ` + "`FINAL`" + ` |
+| ` + "`ledger`" + ` | by edge and minute: events accepted and shipped by the edge; batches, events and bytes stored; dropped, late events; duplicate and refused batches; greatest age. Add with ` + "`sum`" + `, ` + "`oldest_ms`" + ` with ` + "`max`" + ` |
+| ` + "`imports`" + ` | one row per imported file |
+| ` + "`schema_migrations`" + ` | the migrations that were applied |
+| ` + "`http_requests_flow`" + ` | holds nothing: what the view of the raw table computes passes through it into the minute tables |
+`
