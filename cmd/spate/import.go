@@ -22,6 +22,7 @@ import (
 	"github.com/spate-io/spate/internal/buildinfo"
 	"github.com/spate-io/spate/internal/certs"
 	"github.com/spate-io/spate/internal/lifecycle"
+	"github.com/spate-io/spate/store/chdb"
 )
 
 // importFlags are the flags of `spate import`.
@@ -101,8 +102,24 @@ func runImport(cmd *cobra.Command, opts *globalOptions, f importFlags) error {
 	return err
 }
 
-// importInto sends to the gateway that runs on this configuration, or runs the core for as long as the import takes.
+// importInto sends to the gateway that runs on this configuration, or runs the core for as long as the import takes. A
+// Spate that is just starting holds the store before its gateway answers: that is waited for.
 func importInto(ctx context.Context, cfg *Config, log *slog.Logger, o ingest.Options, deps ingest.Deps) (*ingest.Summary, error) {
+	const patience = 30 * time.Second
+	for began := time.Now(); ; {
+		summary, err := importOnce(ctx, cfg, log, o, deps)
+		if summary != nil || !errors.Is(err, chdb.ErrLocked) || time.Since(began) > patience {
+			return summary, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func importOnce(ctx context.Context, cfg *Config, log *slog.Logger, o ingest.Options, deps ingest.Deps) (*ingest.Summary, error) {
 	if err := makeDir(cfg.DataDir); err != nil {
 		return nil, err
 	}
