@@ -26,7 +26,9 @@ local DEFAULTS = {
 local NOTE_EVERY = 30 -- seconds between two lines in the error log
 
 local settings, problem
-local ring, link, record, sys
+local ring, link, sys
+local record -- the function that records a request; made with the first one
+local encode -- makes it
 local exiting = false
 local errors = 0
 local next_note, silent = 0, 0
@@ -174,14 +176,14 @@ local function launch()
     worker = ngx.worker.id() or 0,
   }, ring, note)
   settings.ray = id:gsub(".", function(c) return ("%02x"):format(c:byte()) end) .. "000000000000"
-  local made = require("spate.encode").new(settings, ring)
+  local maker = require("spate.encode")
   assert(ngx.timer.every(settings.flush_ms / 1000, tick))
-  record = made
+  encode = maker
 end
 
 -- start prepares this worker. Call it in init_worker_by_lua.
 function M.start()
-  if record or not settings or ngx.worker.id() == nil then
+  if encode or not settings or ngx.worker.id() == nil then
     return
   end
   local ok, err = pcall(launch)
@@ -212,9 +214,23 @@ local function full()
   ring:drop()
 end
 
+-- first makes the function that records, with the first request of this worker.
+local function first()
+  local ok, made = pcall(encode.new, settings, ring, sys.request())
+  if ok then
+    record = made
+    return M.log()
+  end
+  encode, problem = nil, made
+  say(ngx.ERR, "not recording: ", made)
+end
+
 -- log records the request at hand. Call it in log_by_lua.
 function M.log()
   if not record then
+    if encode then
+      first()
+    end
     return
   end
   local ok, state = pcall(record)
@@ -255,19 +271,19 @@ end
 
 -- stop sends what is left and waits until the forwarder has it, for shutdown_wait at most. Call it in exit_worker_by_lua.
 function M.stop()
-  if not record then
+  if not encode then
     return
   end
   local ok, err = pcall(finish)
   if not ok then
     say(ngx.ERR, "at exit: ", err)
   end
-  record = nil
+  record, encode = nil, nil
 end
 
 -- stats gives the numbers of this worker, or nil and the reason why it does not record.
 function M.stats()
-  if not record then
+  if not encode then
     return nil, problem or "not started"
   end
   return {

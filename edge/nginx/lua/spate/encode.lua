@@ -34,24 +34,27 @@ local U_STATUS, U_CONNECT, U_HEADER, U_TIME, U_SENT, U_RECEIVED = 40, 41, 42, 43
 local SLOTS = 48
 
 local ALWAYS = {
-  { "binary_remote_addr", CLIENT_IP }, { "host", HOST }, { "request_method", METHOD }, { "scheme", SCHEME },
-  { "request_uri", PATH }, { "server_protocol", PROTOCOL }, { "http_referer", REFERER },
-  { "http_user_agent", USER_AGENT }, { "remote_user", USER }, { "http_x_forwarded_for", FORWARDED_FOR },
-  { "sent_http_content_type", CONTENT_TYPE }, { "upstream_cache_status", CACHE }, { "server_name", SERVER_NAME },
-  { "limit_req_status", LIMIT_REQ }, { "request_length", REQUEST_BYTES }, { "bytes_sent", SENT },
-  { "body_bytes_sent", BODY }, { "connection", CONNECTION }, { "connection_requests", REQUESTS },
-  { "remote_port", PORT }, { "pipe", PIPE }, { "request_completion", COMPLETION }, { "upstream_addr", UPSTREAM },
-  { "gzip_ratio", RATIO, false, "spate_gzip_ratio" },
+  { "binary_remote_addr", CLIENT_IP }, { "request", REQUEST_LINE }, { "host", HOST }, { "scheme", SCHEME },
+  { "http_referer", REFERER }, { "http_user_agent", USER_AGENT }, { "remote_user", USER },
+  { "http_x_forwarded_for", FORWARDED_FOR }, { "sent_http_content_type", CONTENT_TYPE, fresh = true },
+  { "upstream_cache_status", CACHE, fresh = true }, { "server_name", SERVER_NAME }, { "limit_req_status", LIMIT_REQ },
+  { "request_length", REQUEST_BYTES, fresh = true }, { "bytes_sent", SENT, fresh = true },
+  { "body_bytes_sent", BODY, fresh = true }, { "connection", CONNECTION }, { "connection_requests", REQUESTS },
+  { "remote_port", PORT }, { "pipe", PIPE }, { "request_completion", COMPLETION, fresh = true },
+  { "upstream_addr", UPSTREAM, fresh = true }, { "gzip_ratio", RATIO, fresh = true, alias = "spate_gzip_ratio" },
 }
+local TARGET = { { "request_method", METHOD }, { "request_uri", PATH }, { "server_protocol", PROTOCOL } }
 local WITH_TLS = {
   { "ssl_protocol", SSL_PROTOCOL }, { "ssl_cipher", SSL_CIPHER }, { "ssl_server_name", SSL_NAME },
   { "ssl_client_verify", CLIENT_VERIFY }, { "ssl_session_reused", REUSED },
 }
 local WITH_UPSTREAM = {
-  { "upstream_status", U_STATUS }, { "upstream_connect_time", U_CONNECT }, { "upstream_header_time", U_HEADER },
-  { "upstream_response_time", U_TIME }, { "upstream_bytes_sent", U_SENT }, { "upstream_bytes_received", U_RECEIVED },
+  { "upstream_status", U_STATUS, fresh = true }, { "upstream_connect_time", U_CONNECT, fresh = true },
+  { "upstream_header_time", U_HEADER, fresh = true }, { "upstream_response_time", U_TIME, fresh = true },
+  { "upstream_bytes_sent", U_SENT, fresh = true }, { "upstream_bytes_received", U_RECEIVED, fresh = true },
 }
 local PER_CONNECTION = { { "server_addr", SERVER_ADDR }, { "server_port", SERVER_PORT } }
+local ROUND_TRIP = { { "tcpinfo_rtt", RTT, moving = true, fresh = true } }
 
 -- Values of the request at hand, by slot.
 local ptr = ffi.new("const unsigned char *[?]", SLOTS)
@@ -74,8 +77,8 @@ local function nginx_digits(p, n)
   return v
 end
 
--- number reads an unsigned decimal in a slot; 0 when it is empty.
-local number = digits
+-- number reads an unsigned decimal.
+local number = sys.exported("ngx_atoi") and nginx_digits or digits
 
 -- is gives 1 when the value in a slot begins with the byte, else 0.
 local function is(slot, byte)
@@ -172,65 +175,22 @@ end
 local CONNECTIONS = 1024
 local connections = ffi.new("struct { double id; uint32_t rtt, measure_at; uint16_t port; uint16_t ip_len; uint8_t ip[16]; }[?]", CONNECTIONS)
 
-local tls, upstream = vars.new(WITH_TLS, ptr, len), vars.new(WITH_UPSTREAM, ptr, len)
-local per_connection = vars.new(PER_CONNECTION, ptr, len)
-local rtt = vars.new({ { "tcpinfo_rtt", RTT, true } }, ptr, len)
-local line = vars.new({ { "request", REQUEST_LINE } }, ptr, len)
-
--- connection gives the facts of the request's connection. The round-trip time costs a system call, so it is asked for with
--- the first request and then with every sixteenth.
-local function connection(r)
-  local id, requests = number(ptr[CONNECTION], len[CONNECTION]), number(ptr[REQUESTS], len[REQUESTS])
-  local c = connections[band(id, CONNECTIONS - 1)]
-  if c.id ~= id then
-    per_connection.run(r)
-    c.ip_len = sys.address(ptr[SERVER_ADDR], len[SERVER_ADDR], c.ip)
-    c.port = number(ptr[SERVER_PORT], len[SERVER_PORT])
-    c.id, c.measure_at = id, 0
-  end
-  if requests >= c.measure_at then
-    rtt.run(r)
-    c.rtt = number(ptr[RTT], len[RTT])
-    c.measure_at = requests + 16
-  end
-  return c, requests
-end
-
--- broken puts what the client sent for a request line into PATH when nginx could not make a request target of it: the
--- line without the method and the protocol, if nginx understood these, and up to the first NUL.
-local function broken(r)
-  line.run(r)
+-- raw puts the request line as the client sent it into PATH, up to its first NUL: without the method and the protocol, if
+-- nginx understood these, though it could not make a request target of it.
+local function raw()
   cut(REQUEST_LINE)
   local p, n = ptr[REQUEST_LINE], len[REQUEST_LINE]
   local m = len[METHOD]
-  if n == 0 then
-    return
-  end
   if m > 0 and n > m and ffi.string(p, m) == ffi.string(ptr[METHOD], m) and p[m] == 32 then
     p, n = p + (m + 1), n - m - 1
   end
-  local protocol = ffi.string(p, n):find(" HTTP/[0-9.]*$")
+  local protocol = n > 0 and ffi.string(p, n):find(" HTTP/[0-9.]*$")
   ptr[PATH], len[PATH] = p, protocol and protocol - 1 or n
-end
-
--- origin fills in what concerns upstream servers; w is the message's first word.
-local function origin(r, ring, w)
-  upstream.run(r)
-  local tries = last(UPSTREAM)
-  local _, status = last(U_STATUS)
-  local b64, b32, b16 = ring.b64, ring.b32, ring.b16
-  b64[w + 7] = total(U_SENT) / 1000
-  b64[w + 8] = total(U_RECEIVED) / 1000
-  b32[w * 2 + 22] = total(U_CONNECT) * 1000
-  b32[w * 2 + 23] = total(U_HEADER) * 1000
-  b32[w * 2 + 24] = total(U_TIME) * 1000
-  b16[w * 4 + 55] = digits(ptr[U_STATUS] + status, len[U_STATUS] - status)
-  b16[w * 4 + 56] = min(tries, 65535)
 end
 
 -- Texts that most requests have, and groups of texts that most requests have none of.
 local COMMON = {
-  HOST, METHOD, SCHEME, PATH, QUERY, PROTOCOL, REFERER, USER_AGENT, FORWARDED_FOR, CONTENT_TYPE, SERVER_NAME,
+  HOST, METHOD, PATH, QUERY, PROTOCOL, REFERER, USER_AGENT, FORWARDED_FOR, CONTENT_TYPE, SERVER_NAME,
 }
 local SELDOM = {
   { SSL_PROTOCOL, SSL_CIPHER, SSL_NAME, CLIENT_VERIFY }, { USER, ORIGIN, CACHE, RAY, LIMIT_REQ, THREAT },
@@ -308,113 +268,139 @@ return function(to, pointer, pointer2)
   return compile(source, ptr, len, ring.b8, ring.b32, ring.b64)
 end
 
--- new_template makes what all messages of this worker begin with, as words; it gives these, their number, and a pointer to
--- the request id among them.
-local function new_template(edge, colo, ray)
-  local words = CONSTANT_WORD + rshift(#edge + 8, 3) + rshift(#colo + 8, 3) + rshift(#ray + 8, 3)
+-- new_template makes what all messages of this worker with this scheme begin with, as words; it gives these, their number,
+-- and a pointer to the request id among them.
+local function new_template(scheme, edge, colo, ray)
+  local words = CONSTANT_WORD + 1 + rshift(#edge + 8, 3) + rshift(#colo + 8, 3) + rshift(#ray + 8, 3)
   local t = ffi.new("int64_t[?]", words + 1)
   local t32, t8 = ffi.cast("uint32_t *", t), ffi.cast("uint8_t *", t)
   t32[3] = bor(DATA_WORDS, lshift(POINTERS, 16))
   local to = CONSTANT_WORD
   local function put(i, text)
+    local at = t8 + to * 8
     if #text > 0 then
       local pointer = POINTER_WORD + i
       t32[pointer * 2] = bor(lshift(to - pointer - 1, 2), 1)
       t32[pointer * 2 + 1] = bor(lshift(#text + 1, 3), 2)
-      ffi.copy(t8 + to * 8, text, #text)
+      ffi.copy(at, text, #text)
       to = to + rshift(#text + 8, 3)
     end
-    return t8 + to * 8
+    return at
   end
+  put(SCHEME, scheme)
   put(EDGE, edge)
   put(COLO, colo)
-  local ray_at = t8 + to * 8
-  put(RAY, ray)
-  return t, to, ray_at
+  return t, put(RAY, ray), to
 end
 
--- new makes the function that records the request at hand. options: edge, colo, max_text, threat. It gives "full" when
--- the ring had no room, "send" when a frame is complete, nil otherwise.
-local function new(options, ring)
-  if sys.exported("ngx_atoi") then
-    number = nginx_digits
-  end
-  local b8, b16, b32, b64, f32 = ring.b8, ring.b16, ring.b32, ring.b64, ring.f32
-  local max_text = options.max_text
-  local request = sys.request
-  local template, template_words, template_bytes
-
-  -- The id of a request when the configuration does not use $request_id: 20 random digits of this worker, 12 that count.
-  -- It lies in the template.
-  local ray16
-  local hex16 = ffi.new("uint16_t[256]")
+-- new_ray makes next_ray(), which counts up the last 12 of the 32 hexadecimal digits at the places given; the first 20 are
+-- random, and this worker's.
+local function new_ray(one, two)
+  one, two = ffi.cast("uint16_t *", one), ffi.cast("uint16_t *", two)
+  local hex = ffi.new("uint16_t[256]")
   for i = 0, 255 do
     local s = ("%02x"):format(i)
-    hex16[i] = s:byte(1) + s:byte(2) * 256
+    hex[i] = s:byte(1) + s:byte(2) * 256
   end
-  local low24, high24 = 0, 0
-
-  local function next_ray()
-    low24 = band(low24 + 1, 0xffffff)
-    ray16[15], ray16[14], ray16[13] = hex16[band(low24, 255)], hex16[band(rshift(low24, 8), 255)], hex16[rshift(low24, 16)]
-    if low24 == 0 then
-      high24 = band(high24 + 1, 0xffffff)
-      ray16[12], ray16[11], ray16[10] = hex16[band(high24, 255)], hex16[band(rshift(high24, 8), 255)], hex16[rshift(high24, 16)]
+  local low, high = 0, 0
+  return function()
+    low = band(low + 1, 0xffffff)
+    local a, b, c = hex[rshift(low, 16)], hex[band(rshift(low, 8), 255)], hex[band(low, 255)]
+    one[13], one[14], one[15] = a, b, c
+    two[13], two[14], two[15] = a, b, c
+    if low == 0 then
+      high = band(high + 1, 0xffffff)
+      a, b, c = hex[rshift(high, 16)], hex[band(rshift(high, 8), 255)], hex[band(high, 255)]
+      one[10], one[11], one[12] = a, b, c
+      two[10], two[11], two[12] = a, b, c
     end
   end
+end
 
-  local always, own_ray, ctx_ref, ctx_tables
+-- new_threat makes threat_of(r): ngx.ctx.spate_threat as a string, without making an ngx.ctx for requests that have none.
+local function new_threat(r)
   local in_ssl, ssl_ref = ffi.new("int[1]"), ffi.new("int[1]")
-
-  -- What can only be found out with a request at hand.
-  local function discover(r)
-    local list = {}
-    for i, v in ipairs(ALWAYS) do
-      list[i] = v
-    end
-    own_ray = not vars.indexed(r, "request_id")
-    if not own_ray then
-      list[#list + 1] = { "request_id", RAY }
-    end
-    if options.threat or vars.known(r, "spate_threat") then
-      list[#list + 1] = { "spate_threat", THREAT }
-    end
-    always = vars.new(list, ptr, len)
-    local ray
-    template, template_words, ray = new_template(options.edge, options.colo, own_ray and options.ray or "")
-    template_bytes = template_words * 8
-    ray16 = ffi.cast("uint16_t *", ray)
-    ctx_tables = debug.getregistry().ngx_lua_ctx_tables
-    if ctx_tables and pcall(C.ngx_http_lua_ffi_get_ctx_ref, r, in_ssl, ssl_ref) then
-      ctx_ref = true
+  local tables = debug.getregistry().ngx_lua_ctx_tables
+  if not tables or not pcall(C.ngx_http_lua_ffi_get_ctx_ref, r, in_ssl, ssl_ref) then
+    return function() end
+  end
+  return function(request)
+    local ref = C.ngx_http_lua_ffi_get_ctx_ref(request, in_ssl, ssl_ref)
+    if ref > 0 then
+      local ctx = tables[ref]
+      local threat = type(ctx) == "table" and ctx.spate_threat
+      return type(threat) == "string" and threat or nil
     end
   end
+end
 
-  -- ngx.ctx.spate_threat, without making an ngx.ctx for requests that have none.
-  local function threat_of_ctx(ref)
-    local ctx = ctx_tables[ref]
-    local threat = type(ctx) == "table" and ctx.spate_threat
-    if type(threat) == "string" then
-      options.last_threat = threat -- keeps the string alive until it is copied
-      ptr[THREAT], len[THREAT] = ffi.cast("const unsigned char *", threat), #threat
+-- new makes the function that records the request at hand; r is the first such request, by which it finds out how to read
+-- what. options: edge, colo, max_text, threat, ray. The function gives "full" when the ring had no room, "send" when a frame
+-- is complete, nil otherwise.
+--
+-- Everything that the function uses is a local that never changes, which LuaJIT then treats as a constant.
+local function new(options, ring, r)
+  local b8, b16, b32, b64, f32 = ring.b8, ring.b16, ring.b32, ring.b64, ring.f32
+  local reserve, commit = ring.reserve, ring.commit
+  local request, max_text = sys.request, options.max_text
+
+  local list = {}
+  for i, v in ipairs(ALWAYS) do
+    list[i] = v
+  end
+  -- An id of ours costs less than nginx's, and is as good when nobody else has seen one.
+  local own_ray = not vars.indexed(r, "request_id")
+  if not own_ray then
+    list[#list + 1] = { "request_id", RAY }
+  end
+  if options.threat or vars.known(r, "spate_threat") then
+    list[#list + 1] = { "spate_threat", THREAT }
+  end
+  local read_always, read_target = vars.new(list, ptr, len, r), vars.new(TARGET, ptr, len, r)
+  local read_tls, read_upstream = vars.new(WITH_TLS, ptr, len, r), vars.new(WITH_UPSTREAM, ptr, len, r)
+  local read_connection, read_rtt = vars.new(PER_CONNECTION, ptr, len, r), vars.new(ROUND_TRIP, ptr, len, r)
+
+  local ray = own_ray and options.ray or ""
+  local http, http_ray, template_words = new_template("http", options.edge, options.colo, ray)
+  local https, https_ray = new_template("https", options.edge, options.colo, ray)
+  local template_bytes = template_words * 8
+  local next_ray, threat_of = new_ray(http_ray, https_ray), new_threat(r)
+  local measure, write_texts = new_measure(), new_writer(ring)
+  local keep -- the string that a text points to
+
+  -- read_line finds method, target and protocol in the request line; that costs less than their variables, and the method
+  -- is the client's own even after an internal redirect. Lines that nginx did not take, or that are not plain, are left
+  -- to the variables.
+  local function read_line(rr, status)
+    local p, n = ptr[REQUEST_LINE], len[REQUEST_LINE]
+    if n >= 14 and p[n - 9] == 32 and p[n - 10] ~= 32 and status ~= 400 and status ~= 505
+      and ffi.cast("const int32_t *", p + (n - 8))[0] == 0x50545448 then -- "HTTP"
+      local m = ffi.cast("const unsigned char *", C.memchr(p, 32, n)) - p
+      if m < n - 10 and p[m + 1] == 47 then
+        ptr[METHOD], len[METHOD] = p, m
+        ptr[PATH], len[PATH] = p + (m + 1), n - m - 10
+        ptr[PROTOCOL], len[PROTOCOL] = p + (n - 8), 8
+        split()
+        return
+      end
     end
+    read_target(rr)
+    if len[PATH] == 0 then
+      raw()
+    end
+    split()
   end
 
-  local function prepare(r)
-    if not always then
-      discover(r)
-    end
+  -- read leaves all that the texts are made of in ptr and len.
+  local function read(rr, status)
     len[THREAT] = 0
-    always.run(r)
+    read_always(rr)
     if own_ray then
       next_ray()
     end
-    if len[PATH] == 0 then
-      broken(r)
-    end
-    split()
+    read_line(rr, status)
     if len[SCHEME] == 5 then
-      tls.run(r)
+      read_tls(rr)
     else
       len[SSL_PROTOCOL], len[SSL_CIPHER], len[SSL_NAME], len[CLIENT_VERIFY], len[REUSED] = 0, 0, 0, 0, 0
     end
@@ -430,15 +416,33 @@ local function new(options, ring)
     if len[USER] > 0 then
       cut(USER)
     end
-    if ctx_ref then
-      local ref = C.ngx_http_lua_ffi_get_ctx_ref(r, in_ssl, ssl_ref)
-      if ref > 0 then
-        threat_of_ctx(ref)
-      end
+    local threat = threat_of(rr)
+    if threat then
+      keep = threat
+      ptr[THREAT], len[THREAT] = ffi.cast("const unsigned char *", threat), #threat
     end
     if len[THREAT] > 0 then
       cut(THREAT)
     end
+  end
+
+  -- connection gives the facts of the request's connection. The round-trip time costs a system call, so it is asked for
+  -- with the first request and then with every sixteenth.
+  local function connection(rr)
+    local id, requests = number(ptr[CONNECTION], len[CONNECTION]), number(ptr[REQUESTS], len[REQUESTS])
+    local c = connections[band(id, CONNECTIONS - 1)]
+    if c.id ~= id then
+      read_connection(rr)
+      c.ip_len = sys.address(ptr[SERVER_ADDR], len[SERVER_ADDR], c.ip)
+      c.port = number(ptr[SERVER_PORT], len[SERVER_PORT])
+      c.id, c.measure_at = id, 0
+    end
+    if requests >= c.measure_at then
+      read_rtt(rr)
+      c.rtt = number(ptr[RTT], len[RTT])
+      c.measure_at = requests + 16
+    end
+    return c, requests
   end
 
   -- write_address puts n bytes at p into the two words kept for an address; i is the pointer to it.
@@ -448,7 +452,7 @@ local function new(options, ring)
     end
     local pointer, to = w + POINTER_WORD + i, w + IP_WORD + 2 * i
     local a = ffi.cast("const uint32_t *", p)
-    b32[pointer * 2] = bor(lshift(to - pointer - 1, 2), 1)
+    b32[pointer * 2] = bor(lshift(IP_WORD - POINTER_WORD + i - 1, 2), 1)
     b32[pointer * 2 + 1] = bor(lshift(n, 3), 2)
     if n == 4 then
       b32[to * 2] = a[0]
@@ -471,8 +475,8 @@ local function new(options, ring)
     write_address(w, SERVER_IP, c.ip, c.ip_len)
   end
 
-  local function write_times(r, w)
-    local start = floor(C.ngx_http_lua_ffi_req_start_time(r) * 1000 + 0.5)
+  local function write_times(rr, w)
+    local start = floor(C.ngx_http_lua_ffi_req_start_time(rr) * 1000 + 0.5)
     local sec, us = sys.now_us()
     if sec * 1000 + us / 1000 < start then -- the clock was set back
       sec, us = floor(start / 1000), start % 1000 * 1000
@@ -481,7 +485,21 @@ local function new(options, ring)
     b64[w + 3] = ffi.cast("int64_t", sec * 1000000 + us) * 1000LL
   end
 
-  local function write_numbers(r, w, c, requests)
+  -- write_origin fills in what concerns upstream servers.
+  local function write_origin(rr, w)
+    read_upstream(rr)
+    local tries = last(UPSTREAM)
+    local _, status = last(U_STATUS)
+    b64[w + 7] = total(U_SENT) / 1000
+    b64[w + 8] = total(U_RECEIVED) / 1000
+    b32[w * 2 + 22] = total(U_CONNECT) * 1000
+    b32[w * 2 + 23] = total(U_HEADER) * 1000
+    b32[w * 2 + 24] = total(U_TIME) * 1000
+    b16[w * 4 + 55] = digits(ptr[U_STATUS] + status, len[U_STATUS] - status)
+    b16[w * 4 + 56] = min(tries, 65535)
+  end
+
+  local function write_numbers(w, c, requests, status)
     b64[w + 4] = number(ptr[REQUEST_BYTES], len[REQUEST_BYTES])
     b64[w + 5] = number(ptr[SENT], len[SENT])
     b64[w + 6] = number(ptr[BODY], len[BODY])
@@ -490,17 +508,12 @@ local function new(options, ring)
     b32[w * 2 + 21] = c.rtt
     b16[w * 4 + 52] = number(ptr[PORT], len[PORT])
     b16[w * 4 + 53] = c.port
-    b16[w * 4 + 54] = C.ngx_http_lua_ffi_get_resp_status(r)
+    b16[w * 4 + 54] = status
     b8[w * 8 + 16 + 98] = is(REUSED, 114) + 2 * min(len[COMPLETION], 1) + 4 * is(PIPE, 112)
     if len[RATIO] > 0 then
       f32[w * 2 + 4 + 21] = tonumber(ffi.string(ptr[RATIO], len[RATIO])) or 0
     end
-    if len[UPSTREAM] > 0 then
-      origin(r, ring, w)
-    end
   end
-
-  local measure, write_texts = new_measure(), new_writer(ring)
 
   -- room_for gives the bytes to reserve for texts of the given sum, after cutting what is too long.
   local function room_for(sum)
@@ -511,31 +524,35 @@ local function new(options, ring)
       end
       sum = measure()
     end
-    return template_bytes + 8 * (POINTERS + 1) + sum
+    local need = band(template_bytes + 8 * (POINTERS + 1) + sum + 7, -8)
+    return need
   end
 
   return function()
-    local r = request()
-    if r == nil then
+    local rr = request()
+    if rr == nil then
       return
     end
+    local status = C.ngx_http_lua_ffi_get_resp_status(rr)
     -- The order is such that what branches comes late: LuaJIT compiles what follows a branch once for each way.
-    prepare(r)
-    local at = ring:reserve(band(room_for(measure()) + 7, -8))
+    read(rr, status)
+    local at = reserve(ring, room_for(measure()))
     if not at then
       return "full"
     end
     local w = rshift(at, 3)
-    ffi.copy(b8 + at, template, template_bytes)
+    ffi.copy(b8 + at, len[SCHEME] == 5 and https or http, template_bytes)
     local pointer = w + POINTER_WORD
-    local to = write_texts(w + template_words, pointer, pointer * 2)
-    local words = to - w
+    local words = write_texts(w + template_words, pointer, pointer * 2) - w
     b32[w * 2 + 1] = words - 1
-    write_times(r, w)
-    local c, requests = connection(r)
-    write_numbers(r, w, c, requests)
+    write_times(rr, w)
+    local c, requests = connection(rr)
+    write_numbers(w, c, requests, status)
     write_addresses(w, c)
-    if ring:commit(words * 8) then
+    if len[UPSTREAM] > 0 then
+      write_origin(rr, w)
+    end
+    if commit(ring, words * 8) then
       return "send"
     end
   end

@@ -18,7 +18,7 @@ typedef struct { int64_t sec; int64_t nsec; } spate_timespec;
 typedef struct { int fd; int16_t events; int16_t revents; } spate_pollfd;
 typedef struct { size_t len; const unsigned char *data; } spate_str;
 /* nginx's ngx_http_variable_value_t: 28 bits of length, then the bits valid, no_cacheable, not_found, escape. */
-typedef struct { uint32_t bits; uint32_t hole; const unsigned char *data; } spate_value;
+typedef struct { int32_t bits; uint32_t hole; const unsigned char *data; } spate_value;
 
 int socket(int domain, int type, int protocol);
 int connect(int fd, const void *addr, unsigned int len);

@@ -1,7 +1,7 @@
 -- Reading nginx variables without making Lua strings: names in, pointers and lengths out.
 --
 -- Each variable is read in the cheapest way that works for it, found out once, with the first request of the worker:
---   indexed   the configuration mentions the variable (deploy/nginx/spate.conf does, in an unused log_format), so nginx has
+--   indexed   the configuration mentions the variable (deploy/nginx/spate.conf does, in a map that nobody asks), so nginx has
 --             given it a number; one call with the number, no look-up. The number is found by comparing addresses: the
 --             look-up by name of an indexed variable gives the address of its slot in an array.
 --   keyed     look-up by name with a precomputed hash.
@@ -17,10 +17,7 @@ local C = ffi.C
 local band, rshift = bit.band, bit.rshift
 
 local LENGTH = 0x0fffffff
-local NOT_FOUND = 30 -- number of the bit
-
-local Vars = {}
-Vars.__index = Vars
+local NOT_FOUND = 30 -- number of the bit; the code made below shifts it into the sign
 
 -- nginx hashes names as key * 31 + byte.
 local function key_of(name)
@@ -31,12 +28,9 @@ local function key_of(name)
   return key
 end
 
--- new takes triples of variable name, slot, and true for a variable that changes while one looks. A fourth value is for a
--- variable that nginx does not find by name, though it has a number: its value can also be had from the variable so named,
--- and its number is between those of spate_before and spate_after if deploy/nginx/spate.conf mentions it first.
--- run(r) leaves the value of each variable at ptr[slot] and its length, 0 when there is none, at len[slot].
-local function new(list, ptr, len)
-  local self = setmetatable({
+-- buffers is what the functions below need for a list of variables.
+local function buffers(list, ptr, len)
+  local b = {
     list = list,
     ptr = ptr,
     len = len,
@@ -46,17 +40,13 @@ local function new(list, ptr, len)
     out = ffi.new("char *[1]"),
     out_len = ffi.new("size_t[1]"),
     err = ffi.new("char *[1]"),
-  }, Vars)
+  }
   for i, p in ipairs(list) do
-    local name = p[4] or p[1]
-    self.key[i - 1] = key_of(name)
-    self.name[i - 1].data, self.name[i - 1].len = ffi.cast("const unsigned char *", name), #name
+    local name = p.alias or p[1]
+    b.key[i - 1] = key_of(name)
+    b.name[i - 1].data, b.name[i - 1].len = ffi.cast("const unsigned char *", name), #name
   end
-  self.run = function(r)
-    self:discover(r)
-    self.run(r)
-  end
-  return self
+  return b
 end
 
 local function text_of(v)
@@ -66,12 +56,12 @@ local function text_of(v)
   return ffi.string(v.data, band(v.bits, LENGTH))
 end
 
-local function portable(self, r, name)
-  local rc = C.ngx_http_lua_ffi_var_get(r, name, #name, self.low, 0, self.out, self.out_len, self.err)
+local function portable(b, r, name)
+  local rc = C.ngx_http_lua_ffi_var_get(r, name, #name, b.low, 0, b.out, b.out_len, b.err)
   if rc ~= 0 then
     return nil
   end
-  return ffi.string(self.out[0], self.out_len[0])
+  return ffi.string(b.out[0], b.out_len[0])
 end
 
 -- lookup is one look-up by name, for the time of discovery.
@@ -101,14 +91,15 @@ local function index_between(r, before, after)
   return a and b == a + 2 and a + 1 or nil
 end
 
-local function fast(self, r)
+-- fast says whether nginx's own functions are there and give the same values as the Lua module.
+local function fast(b, r)
   if not (sys.exported("ngx_http_get_variable") and sys.exported("ngx_http_get_flushed_variable")
     and sys.exported("ngx_http_get_indexed_variable")) then
     return false
   end
-  for _, p in ipairs(self.list) do
-    local name = p[4] or p[1]
-    if not p[3] and text_of(lookup(r, name)) ~= portable(self, r, name) then
+  for _, p in ipairs(b.list) do
+    local name = p.alias or p[1]
+    if not p.moving and text_of(lookup(r, name)) ~= portable(b, r, name) then
       return false
     end
   end
@@ -116,10 +107,10 @@ local function fast(self, r)
 end
 
 local INDEXED = [[
-  v = C.ngx_http_get_flushed_variable(r, $index)
+  v = C.ngx_http_get_$kind_variable(r, $index)
   if v ~= nil then
     bits = v.bits
-    len[$slot] = band(bits, $length) * (1 - band(rshift(bits, $not_found), 1))
+    len[$slot] = band(bits, $length, bnot(arshift(lshift(bits, 1), 31)))
     ptr[$slot] = v.data
   else
     len[$slot] = 0
@@ -135,35 +126,49 @@ local PORTABLE = [[
   end
 ]]
 local FUNCTION = [[
-local ffi, band, rshift, self = ...
-local C, ptr, len, key, name = ffi.C, self.ptr, self.len, self.key, self.name
-local low, out, out_len, err = self.low, self.out, self.out_len, self.err
+local ffi, bit, b = ...
+local C, ptr, len, key, name = ffi.C, b.ptr, b.len, b.key, b.name
+local low, out, out_len, err = b.low, b.out, b.out_len, b.err
+local band, bnot, lshift, arshift = bit.band, bit.bnot, bit.lshift, bit.arshift
 return function(r)
   local v, bits
 $body
 end
 ]]
 
--- discover sorts the variables into the three ways, and makes self.run: a function without loops, because LuaJIT makes
--- one piece of machine code of the whole log phase only when there is no loop in it.
-function Vars:discover(r)
-  local trusted = fast(self, r)
+-- number_of gives the number of a variable of the list, or nil.
+local function number_of(r, p)
+  if p.alias then
+    local index = index_between(r, "spate_before", "spate_after")
+    if index then
+      return index
+    end
+  end
+  return index_of(r, p.alias or p[1])
+end
+
+-- new takes a list of { name, slot } and makes a function(r) that leaves the value of each variable at ptr[slot] and its
+-- length, 0 when there is none, at len[slot]. r is a request to try the ways with. Of an entry may be true:
+--   moving  the variable changes while one looks
+--   fresh   it may have been asked for while the request was not finished, so it is computed anew
+-- and alias names a variable that has the value of this one, which nginx does not find by its name; the number of such a
+-- one is between those of spate_before and spate_after if deploy/nginx/spate.conf is the first to mention it.
+--
+-- The function has no loops, because LuaJIT makes one piece of machine code of the whole log phase only when there is no
+-- loop in it.
+local function new(list, ptr, len, r)
+  local b = buffers(list, ptr, len)
+  local trusted = fast(b, r)
   local body = {}
-  for i, p in ipairs(self.list) do
-    local index
-    if trusted and p[4] then
-      index = index_between(r, "spate_before", "spate_after")
-    end
-    if trusted and not index then
-      index = index_of(r, p[4] or p[1])
-    end
+  for i, p in ipairs(list) do
+    local index = trusted and number_of(r, p)
     local way = index and INDEXED or trusted and KEYED or PORTABLE
-    body[i] = way:gsub("%$([a-z_]+)", {
-      index = index, slot = p[2], i = i - 1, length = LENGTH, not_found = NOT_FOUND,
+    body[i] = way:gsub("%$(%l+)", {
+      index = index, slot = p[2], i = i - 1, length = LENGTH, kind = p.fresh and "flushed" or "indexed",
     })
   end
   local source = FUNCTION:gsub("%$body", function() return table.concat(body) end)
-  self.run = assert(loadstring(source, "=spate.vars"))(ffi, band, rshift, self)
+  return assert(loadstring(source, "=spate.vars"))(ffi, bit, b)
 end
 
 -- indexed says whether the configuration mentions the variable, so that all who ask get the same value.
