@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -93,5 +94,43 @@ func TestRetention_Apply(t *testing.T) {
 	}
 	if got := rows(t, db, "SELECT count() FROM system.tables WHERE database = currentDatabase() AND create_table_query LIKE '%TTL%toIntervalDay%'"); got != "6" {
 		t.Errorf("%s tables have a rule, want 6", got)
+	}
+}
+
+// A small log of years may come in one block.
+func TestInsert_YearsInOneBlock(t *testing.T) {
+	db := openSchema(t)
+	b := schema.NewHTTPBlock()
+	var events []byte
+	const n = 260 // weeks
+	months := map[string]bool{}
+	for i := range n {
+		months[time.Unix(1_451_606_400+int64(i)*7*86_400, 0).UTC().Format("2006-01 ")+fmt.Sprint(i%4)] = true
+		e := event.HTTP{EdgeStartTimestamp: 1_451_606_400_000_000_000 + int64(i)*7*86_400_000_000_000, ConnectionID: uint64(i), EdgeResponseStatus: 200}
+		events = e.Append(events)
+	}
+	in := blockOf(t, b, events, "years", enrichMade)
+	for range 2 {
+		if err := db.Insert(context.Background(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for table, want := range map[string]int{schema.HTTPMinute: n, schema.HTTPHour: n, schema.HTTPDay: n, schema.HTTPMonth: len(months)} {
+		if got := rows(t, db, "SELECT sum(requests), uniqExact(zone_id, time) FROM "+table); got != fmt.Sprintf("%d\t%d", n, want) {
+			t.Errorf("%s: got %s, want %d in %d rows", table, got, n, want)
+		}
+	}
+}
+
+// The number of distinct addresses is exact below a thousand, within two percent above, and hours merge into the day.
+func TestUniques_ErrorAndMerge(t *testing.T) {
+	db := openSchema(t)
+	for _, n := range []int{1, 10, 999, 60_000, 300_000, 2_000_000} {
+		got := rows(t, db, fmt.Sprintf(`SELECT abs(whole - %[1]d) / %[1]d <= if(%[1]d < 1000, 0, 0.02), whole = merged FROM (
+			SELECT %[2]s(s) AS merged, (SELECT finalizeAggregation(uniqState(toIPv6(IPv6NumToString(reinterpretAsFixedString(toUInt128(number * 7919)))))) FROM numbers(%[1]d)) AS whole
+			FROM (SELECT uniqState(toIPv6(IPv6NumToString(reinterpretAsFixedString(toUInt128(number * 7919))))) AS s FROM numbers(%[1]d) GROUP BY number %% 24))`, n, schema.UniquesMerge))
+		if got != "1\t1" {
+			t.Errorf("%d addresses: within the bound, merged equals whole: %s", n, got)
+		}
 	}
 }
