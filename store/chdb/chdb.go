@@ -148,8 +148,8 @@ func (db *DB) Exec(ctx context.Context, q store.Query) error {
 	})
 }
 
-// Stream implements [store.DB]. Formats whose rows stand for themselves go out as they come; an answer in another format
-// (JSON, Parquet, those with a header) is held in memory first.
+// Stream implements [store.DB]. Formats whose rows stand for themselves, behind a header or not, go out as they come; an
+// answer in another format (JSON, Parquet) is held in memory first.
 func (db *DB) Stream(ctx context.Context, q store.Query, w io.Writer) (store.Stats, error) {
 	var total store.Stats
 	began := time.Now()
@@ -159,8 +159,8 @@ func (db *DB) Stream(ctx context.Context, q store.Query, w io.Writer) (store.Sta
 	}
 	err := db.run(ctx, &q, "stream", func(c *conn, sql string) (store.Stats, error) {
 		var err error
-		if isRowFormat(format) {
-			total, err = c.stream(sql, format, q.Params, func(b []byte) error {
+		if isPiecewise(format) {
+			total, err = c.pieces(sql, format, q.Params, func(b []byte) error {
 				_, err := w.Write(b)
 				return err
 			})
@@ -184,7 +184,7 @@ func (db *DB) Select(ctx context.Context, q store.Query, results proto.Results, 
 		src := bytes.NewReader(nil)
 		r := proto.NewReader(src)
 		var err error
-		total, err = c.stream(sql, "Native", q.Params, func(b []byte) error {
+		total, err = c.pieces(sql, "Native", q.Params, func(b []byte) error {
 			src.Reset(b)
 			return decodeBlocks(ctx, r, results, onBlock)
 		})

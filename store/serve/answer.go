@@ -22,6 +22,7 @@ type answer struct {
 	wait     bool      // hold back everything
 	maxSpill int64     // bytes of the file
 	top      io.Writer // what the engine's bytes are written to; compressors end in the answer itself
+	plain    io.Writer // top without the writer that understands the engine's bytes: for text of the server
 	encoders []encoder // outermost first
 	buf      bytes.Buffer
 	spill    *os.File
@@ -94,16 +95,11 @@ func (a *answer) release(status int) error {
 // Write takes bytes of the answer.
 func (a *answer) Write(p []byte) (int, error) { return a.top.Write(p) }
 
-// flush brings everything through the compressors.
-func (a *answer) flush(closing bool) error {
+// flush brings everything through the compressors and ends them: also of an answer that is cut, so that its last bytes
+// can be uncompressed.
+func (a *answer) flush() error {
 	for _, e := range a.encoders {
-		var err error
-		if closing {
-			err = e.Close()
-		} else {
-			err = e.Flush()
-		}
-		if err != nil {
+		if err := e.Close(); err != nil {
 			return err
 		}
 	}
@@ -113,7 +109,7 @@ func (a *answer) flush(closing bool) error {
 // finish ends a good answer.
 func (a *answer) finish(s store.Stats, written uint64) error {
 	defer a.discard()
-	if err := a.flush(true); err != nil {
+	if err := a.flush(); err != nil {
 		return err
 	}
 	if a.sent {
@@ -151,8 +147,8 @@ func (a *answer) fail(e *store.Error) (cut bool) {
 	defer a.discard()
 	text := exceptionText(e, a.version)
 	if a.sent {
-		fmt.Fprintf(a.top, "\r\n__exception__\r\n%s\r\n%s%d %s\r\n__exception__\r\n", a.tag, text, len(text), a.tag)
-		_ = a.flush(false) // the client may be gone: nobody is left to tell
+		fmt.Fprintf(a.plain, "\r\n__exception__\r\n%s\r\n%s%d %s\r\n__exception__\r\n", a.tag, text, len(text), a.tag)
+		_ = a.flush() // the client may be gone: nobody is left to tell
 		_ = http.NewResponseController(a.w).Flush()
 		return true
 	}

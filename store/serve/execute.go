@@ -100,7 +100,8 @@ func (s *Server) engineQuery(q *request) store.Query {
 
 // isPiecewise says that the engine can stream that format, so that its size needs no bound.
 func isPiecewise(format string) bool {
-	switch format {
+	base := strings.TrimSuffix(strings.TrimSuffix(format, "WithNamesAndTypes"), "WithNames")
+	switch base {
 	case "Native", "RowBinary", "JSONEachRow", "NDJSON", "JSONLines", "JSONStringsEachRow", "JSONCompactEachRow", "JSONCompactStringsEachRow",
 		"TabSeparated", "TSV", "TabSeparatedRaw", "TSVRaw", "CSV", "LineAsString", "RawBLOB", "Vertical", "MsgPack", "Null":
 		return true
@@ -272,6 +273,7 @@ func (a *answer) open(q *request) error {
 		a.encoders = append([]encoder{b}, a.encoders...)
 		top = b
 	}
+	a.plain = top
 	if v := q.args.Get("client_protocol_version"); v != "" && q.format == "Native" {
 		revision, err := strconv.Atoi(v)
 		if err != nil || revision < 0 {

@@ -191,7 +191,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	began := time.Now()
 	a := &answer{w: w, began: began, tag: newTag(), hold: int(s.cfg.BufferSize), maxSpill: int64(s.cfg.MaxSpill)}
-	a.top = sink{a}
+	a.top, a.plain = sink{a}, sink{a}
 	q, err := s.handle(r, args, a)
 	s.metrics.request(q, time.Since(began), err)
 	if err == nil {

@@ -63,6 +63,46 @@ func testStream(t *testing.T, db store.DB) {
 			t.Errorf("%d bytes, %d documents", len(got), strings.Count(got, `"meta"`))
 		}
 	})
+	t.Run("header_once", func(t *testing.T) {
+		for _, c := range []struct {
+			format       string
+			lines, bytes int
+		}{
+			{"CSVWithNames", 300_001, 0}, {"TSVWithNamesAndTypes", 300_002, 0}, {"JSONCompactEachRowWithNamesAndTypes", 300_002, 0},
+			{"RowBinaryWithNamesAndTypes", -1, 1 + 5 + 7 + 300_000*8},
+		} {
+			got := Stream(t, db, store.Query{SQL: "SELECT number AS `a\n\"b` FROM numbers(300000)", Format: c.format}) + "\n"
+			lines := strings.Count(got, "\n")
+			if strings.HasPrefix(c.format, "CSV") {
+				lines-- // the name has one in quotes
+			}
+			if c.lines >= 0 && lines != c.lines || c.bytes > 0 && len(got)-1 != c.bytes {
+				t.Errorf("%s: %d lines, %d bytes", c.format, lines, len(got))
+			}
+		}
+	})
+	t.Run("statements_that_describe", func(t *testing.T) {
+		name := Table(t, db, "n UInt64", "ENGINE = MergeTree ORDER BY n")
+		for sql, want := range map[string]string{
+			"DESCRIBE TABLE " + name:             "n\tUInt64\t\t\t\t\t",
+			"EXISTS TABLE " + name:               "1",
+			"SHOW TABLES LIKE '" + name + "'":    name,
+			"EXPLAIN AST SELECT 1":               "SelectWithUnionQuery (children 1)\n ExpressionList (children 1)\n  SelectQuery (children 1)\n   ExpressionList (children 1)\n    Literal UInt64_1",
+			"SELECT 1 UNION ALL SELECT 1":        "1\n1",
+			"WITH 1 AS a SELECT a":               "1",
+			"SELECT 1 AS `format` -- FORMAT XML": "1",
+		} {
+			if got := Text(t, db, sql); got != want {
+				t.Errorf("%s: got %q", sql, got)
+			}
+		}
+		var column proto.ColStr
+		found := ""
+		if _, err := db.Select(context.Background(), store.Query{SQL: "SHOW TABLES LIKE '" + name + "'"}, proto.Results{{Name: "name", Data: &column}},
+			func(context.Context, int) error { found = column.Row(0); return nil }); err != nil || found != name {
+			t.Errorf("select: %q %v", found, err)
+		}
+	})
 	t.Run("no_rows", func(t *testing.T) {
 		if got := Text(t, db, "SELECT 1 WHERE 0"); got != "" {
 			t.Errorf("got %q", got)
