@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spate-io/spate/store"
+	"github.com/spate-io/spate/store/schema"
 )
 
 // source is a table that a statement reads.
@@ -50,9 +51,13 @@ func (st statement) query(zone string, w Window) store.Query {
 	for k, v := range st.params {
 		params[k] = v
 	}
-	q := store.Query{SQL: b.String(), Params: params}
+	q := store.Query{SQL: b.String(), Params: params, Settings: map[string]string{}}
 	if st.memory > 0 {
-		q.Settings = map[string]string{"max_memory_usage": strconv.FormatUint(st.memory, 10)}
+		q.Settings["max_memory_usage"] = strconv.FormatUint(st.memory, 10)
+	}
+	if st.from.table != schema.HTTPRequests {
+		// A rollup's rows of one zone are few: dividing them among threads costs more than reading them.
+		q.Settings["max_threads"] = "1"
 	}
 	return q
 }

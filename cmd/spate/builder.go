@@ -24,6 +24,7 @@ import (
 	"github.com/spate-io/spate/internal/httpd"
 	"github.com/spate-io/spate/internal/lifecycle"
 	"github.com/spate-io/spate/internal/zone"
+	"github.com/spate-io/spate/store/serve"
 	"github.com/spate-io/spate/web"
 )
 
@@ -69,6 +70,11 @@ func (b *builder) part(name partName) (lifecycle.Part, error) {
 	case partStore:
 		b.store = newStorePart(b.cfg.Store, b.component(name), b.reg)
 		return b.store, nil
+	case partServe:
+		if b.cfg.Store.Serve.Listen == "" {
+			return nil, nil
+		}
+		return serve.New(b.cfg.Store.Serve, serve.Deps{DB: b.store, Logger: b.component(name), Registerer: b.reg})
 	case partBroker:
 		return b.buildBroker()
 	case partZones:

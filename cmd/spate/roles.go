@@ -26,6 +26,7 @@ type partName string
 const (
 	partHTTP      partName = "http"
 	partStore     partName = "store"
+	partServe     partName = "serve"
 	partBroker    partName = "broker"
 	partZones     partName = "zones"
 	partBus       partName = "bus"
@@ -50,11 +51,11 @@ var roles = []role{
 		name: "up", short: "Run every role in this process",
 		long: `Run every role in one process: the edge's forwarder, the gateway, the bus, the loader, the store, the API and the
 dashboard. Ctrl-C drains and stops; a second one stops at once.`,
-		parts: []partName{partHTTP, partStore, partBroker, partZones, partBus, partLoader, partLag, partGateway, partForwarder, partProducer, partInputs},
+		parts: []partName{partHTTP, partStore, partServe, partBroker, partZones, partBus, partLoader, partLag, partGateway, partForwarder, partProducer, partInputs},
 	},
 	{
 		name: "core", short: "Run everything but the edge: gateway, bus, loader, store and API",
-		parts: []partName{partHTTP, partStore, partBroker, partZones, partBus, partLoader, partLag, partGateway},
+		parts: []partName{partHTTP, partStore, partServe, partBroker, partZones, partBus, partLoader, partLag, partGateway},
 	},
 	{
 		name: "forward", short: "Run the edge: take events from web servers on this machine and ship them to the gateways",
@@ -63,6 +64,14 @@ dashboard. Ctrl-C drains and stops; a second one stops at once.`,
 	{
 		name: "gateway", short: "Run a gateway: take batches from edges and put them on the bus",
 		parts: []partName{partHTTP, partBus, partGateway},
+	},
+	{
+		name: "load", short: "Run a loader: take batches from the bus into the store",
+		parts: []partName{partHTTP, partStore, partZones, partLoader},
+	},
+	{
+		name: "api", short: "Run the API and the dashboard",
+		parts: []partName{partHTTP, partStore, partZones},
 	},
 	{
 		name: "broker", short: "Run the embedded broker alone, for roles in other processes on this machine",

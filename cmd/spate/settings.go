@@ -21,7 +21,9 @@ import (
 	"github.com/spate-io/spate/internal/httpd"
 	"github.com/spate-io/spate/internal/zone"
 	"github.com/spate-io/spate/store/chdb"
+	"github.com/spate-io/spate/store/clickhouse"
 	"github.com/spate-io/spate/store/schema"
+	"github.com/spate-io/spate/store/serve"
 )
 
 // Config is the whole configuration: the sum of what the parts need, and the data directory that they share.
@@ -51,13 +53,27 @@ type edgeConfig struct {
 
 // storeConfig is the `store` section.
 type storeConfig struct {
-	Address   string           `yaml:"address"` // "embedded"
+	Address   string           `yaml:"address"` // "embedded" or clickhouse://user:password@host:port/database
 	Embedded  chdb.Config      `yaml:"embedded"`
+	Serve     serve.Config     `yaml:"serve"` // the embedded engine behind ClickHouse's HTTP interface
 	Retention schema.Retention `yaml:"retention"`
 }
 
 // embedded is the address that means the engine inside this process.
 const embedded = "embedded"
+
+// validateAddress checks where the store is.
+func (c *storeConfig) validateAddress(p *config.Problems) {
+	if c.Address == embedded {
+		return
+	}
+	if !clickhouse.IsAddress(c.Address) {
+		p.Add("address", c.Address, `must be "embedded" or clickhouse://user:password@host:port/database`)
+		return
+	}
+	_, err := clickhouse.ParseAddress(c.Address)
+	p.Check(err == nil, "address", nil, fmt.Sprintf("cannot be read: %v", err)) // the value may hold a password
+}
 
 // inProcess is the destination that edges of this process ship to when none is configured.
 const inProcess = "local"
@@ -79,7 +95,7 @@ func DefaultConfig() Config {
 		Load:    load.DefaultConfig(),
 		Enrich:  enrich.DefaultConfig(),
 		Demo:    nginx.DefaultConfig(),
-		Store:   storeConfig{Address: embedded, Embedded: chdb.DefaultConfig(), Retention: schema.DefaultRetention()},
+		Store:   storeConfig{Address: embedded, Embedded: chdb.DefaultConfig(), Serve: serve.DefaultConfig(), Retention: schema.DefaultRetention()},
 	}
 	c.Gateway.Listen = "127.0.0.1:7443"
 	c.Demo.Listen = "127.0.0.1:8089"
@@ -186,7 +202,8 @@ func (c *Config) Validate(p *config.Problems) {
 	p.Under("load", r.Load.Validate)
 	p.Under("enrich", r.Enrich.Validate)
 	p.Under("store", func(p *config.Problems) {
-		p.Check(r.Store.Address == embedded, "address", r.Store.Address, `must be "embedded"`)
+		p.Under("", r.Store.validateAddress)
+		p.Under("serve", r.Store.Serve.Validate)
 		p.Under("embedded", r.Store.Embedded.Validate)
 		p.Under("retention", r.Store.Retention.Validate)
 	})

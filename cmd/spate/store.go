@@ -13,7 +13,9 @@ import (
 
 	"github.com/spate-io/spate/store"
 	"github.com/spate-io/spate/store/chdb"
+	"github.com/spate-io/spate/store/clickhouse"
 	"github.com/spate-io/spate/store/schema"
+	"github.com/spate-io/spate/store/serve"
 )
 
 // errStoreClosed is what the store answers before its part has opened it and after it has closed it.
@@ -31,7 +33,10 @@ type storePart struct {
 // openStore lets the interface lie behind an atomic pointer.
 type openStore struct{ store.DB }
 
-var _ store.DB = (*storePart)(nil)
+var (
+	_ store.DB          = (*storePart)(nil)
+	_ serve.RawInserter = (*storePart)(nil)
+)
 
 func newStorePart(cfg storeConfig, log *slog.Logger, reg prometheus.Registerer) *storePart {
 	return &storePart{cfg: cfg, log: log, reg: reg}
@@ -46,6 +51,9 @@ func (s *storePart) Run(ctx context.Context) error {
 	if err := schema.Migrate(ctx, db); err != nil {
 		return errors.Join(fmt.Errorf("migrate store: %w", err), db.Close())
 	}
+	if err := s.cfg.Retention.Apply(ctx, db); err != nil {
+		return errors.Join(fmt.Errorf("set retention: %w", err), db.Close())
+	}
 	s.db.Store(&openStore{db})
 	<-ctx.Done()
 	s.db.Store(nil)
@@ -54,7 +62,14 @@ func (s *storePart) Run(ctx context.Context) error {
 
 // openDB opens the engine that the address names; the caller closes it.
 func openDB(ctx context.Context, cfg storeConfig, log *slog.Logger, reg prometheus.Registerer) (store.DB, error) {
-	return chdb.Open(ctx, cfg.Embedded, chdb.Deps{Logger: log, Registerer: reg})
+	if !clickhouse.IsAddress(cfg.Address) {
+		return chdb.Open(ctx, cfg.Embedded, chdb.Deps{Logger: log, Registerer: reg})
+	}
+	server, err := clickhouse.ParseAddress(cfg.Address)
+	if err != nil {
+		return nil, err
+	}
+	return clickhouse.Open(ctx, server, clickhouse.Deps{Logger: log, Registerer: reg})
 }
 
 // Ready implements lifecycle.Part.
@@ -104,6 +119,19 @@ func (s *storePart) Insert(ctx context.Context, in store.Insert) error {
 		return err
 	}
 	return db.Insert(ctx, in)
+}
+
+// InsertRaw implements serve.RawInserter where the engine does.
+func (s *storePart) InsertRaw(ctx context.Context, q store.Query, r io.Reader) (store.Stats, error) {
+	db, err := s.open()
+	if err != nil {
+		return store.Stats{}, err
+	}
+	raw, ok := db.(serve.RawInserter)
+	if !ok {
+		return store.Stats{}, errors.New("this store takes inserts of data in other formats itself")
+	}
+	return raw.InsertRaw(ctx, q, r)
 }
 
 // Close does nothing: the store is closed by the part's Run.
