@@ -133,6 +133,7 @@ func (w *worker) buildOne(b *bench, r *kgo.Record, t *tally, now time.Time) erro
 	row.Events += uint64(h.Events)
 	row.Dropped += uint64(h.Dropped)
 	row.Bytes += uint64(len(r.Value))
+	row.stored(h.Name, h.Events)
 	t.batches++
 	t.events += uint64(h.Events)
 	t.dropped += uint64(h.Dropped)

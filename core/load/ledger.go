@@ -24,6 +24,29 @@ type Account struct {
 	Late       uint64 // events in batches whose last event was older than Config.LateAfter when stored
 	// Oldest is the greatest age of a batch's first event when stored.
 	Oldest time.Duration
+	// Stored names the stored batches, by epoch; whoever adds them up finds the sequence numbers that never came.
+	Stored []Epoch
+}
+
+// Epoch names the batches of one epoch of an edge.
+type Epoch struct {
+	Epoch     uint64
+	Sequences []uint64 // in the order of the bus, each once
+	Events    uint64   // in these batches
+}
+
+// stored adds a batch.
+func (a *Account) stored(name batch.Name, events uint32) {
+	i := len(a.Stored) - 1
+	for i >= 0 && a.Stored[i].Epoch != name.Epoch {
+		i--
+	}
+	if i < 0 {
+		i = len(a.Stored)
+		a.Stored = append(a.Stored, Epoch{Epoch: name.Epoch})
+	}
+	a.Stored[i].Sequences = append(a.Stored[i].Sequences, name.Sequence)
+	a.Stored[i].Events += uint64(events)
 }
 
 // Ledger is told what became of each range of offsets.

@@ -315,8 +315,9 @@ func TestLoader_TellsTheLedger(t *testing.T) {
 	h, _, _ := batch.ParseHeader(v)
 	want := []Account{
 		{Refused: 1},
-		{Edge: "fra1", Minute: h.First / int64(time.Minute), Batches: 1, Events: 4, Bytes: uint64(len(v)), Dropped: 1, Duplicates: 1, Late: 4},
-		{Edge: "fra2", Batches: 1, Bytes: uint64(len(empty)), Dropped: 77},
+		{Edge: "fra1", Minute: h.First / int64(time.Minute), Batches: 1, Events: 4, Bytes: uint64(len(v)), Dropped: 1, Duplicates: 1, Late: 4,
+			Stored: []Epoch{{h.Name.Epoch, []uint64{h.Name.Sequence}, 4}}},
+		{Edge: "fra2", Batches: 1, Bytes: uint64(len(empty)), Dropped: 77, Stored: []Epoch{{1, []uint64{1}, 0}}},
 	}
 	if diff := cmp.Diff(want, got, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Oldest" }, cmp.Ignore())); diff != "" {
 		t.Errorf("accounts (-want +got):\n%s", diff)

@@ -236,6 +236,7 @@ func TestForwarder_WaitsForRun(t *testing.T) {
 
 func TestForwarder_LedgerAddsUp(t *testing.T) {
 	cfg := testConfig(t)
+	cfg.Batch.MaxEvents = 10 // two chunks: each batch lies in one minute
 	var mu sync.Mutex
 	sum := map[int64]LedgerRow{}
 	f, stop := start(t, cfg, func(rows []LedgerRow) {

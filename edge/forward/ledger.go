@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// LedgerRow is a part of what an edge has accepted of a minute; the rows of a minute add up. Accepted counts events by the
-// minute of their EdgeStartTimestamp; the rest is counted in the minute when it happened.
+// LedgerRow is a part of what an edge has accepted of a minute; the rows of a minute add up. Accepted counts the events
+// of a batch in the minute of its first one, as the loader does; the rest is counted in the minute when it happened.
 type LedgerRow struct {
 	Edge       string
 	Minute     int64 // Unix time / 60

@@ -35,7 +35,6 @@ type survey struct {
 	size        int // bytes of the good events
 	malformed   uint32
 	first, last int64
-	book        rows
 }
 
 // look reads all events of a chunk. Events from the first malformed one on are left out and counted as dropped: they would
@@ -56,7 +55,6 @@ func look(c Chunk) survey {
 		v.first, v.last = min(v.first, t), max(v.last, t)
 		v.events++
 		v.size += n
-		v.book.accepted(t, 1)
 		b = b[n:]
 	}
 	return v
@@ -171,7 +169,6 @@ func (f *Forwarder) add(c Chunk, v survey) {
 	b.events += v.events
 	b.dropped += c.Dropped + v.malformed
 	b.chunks++
-	b.book.merge(v.book)
 	f.known[c.Origin.Stream] = c.Origin.Position
 	for i := len(b.origins) - 1; i >= max(0, len(b.origins)-8); i-- {
 		if b.origins[i].Stream == c.Origin.Stream {
@@ -193,6 +190,9 @@ func (f *Forwarder) sealLocked() bool {
 	}
 	f.current = nil
 	f.waiting++
+	if b.events > 0 {
+		b.book.accepted(b.first, uint64(b.events))
+	}
 	if b.events > 0 || b.dropped > 0 {
 		f.sequence++
 		b.name = batch.Name{Edge: f.cfg.Edge, Epoch: f.epoch, Sequence: f.sequence}

@@ -91,6 +91,7 @@ Bins are those of package ` + "`histogram`" + `: 0 for zero, else 90 times the e
 | --- | --- |
 | ` + "`zones`" + ` | id, name, hosts, plan and creation of each zone; read it with ` + "`FINAL`" + ` |
 | ` + "`ledger`" + ` | by edge and minute: events accepted and shipped by the edge; batches, events and bytes stored; dropped, late events; duplicate and refused batches; greatest age. Add with ` + "`sum`" + `, ` + "`oldest_ms`" + ` with ` + "`max`" + ` |
+| ` + "`ledger_batches`" + ` | by edge, epoch and block of 4096 sequence numbers: the names of stored batches. Combine ` + "`sequences`" + ` with ` + "`groupBitmapMerge`" + `; ` + "`marks`" + ` says the last sequence stored in each span of 20 s |
 | ` + "`imports`" + ` | one row per imported file |
 | ` + "`schema_migrations`" + ` | the migrations that were applied |
 | ` + "`http_requests_flow`" + ` | holds nothing: what the view of the raw table computes passes through it into the minute tables |

@@ -28,6 +28,8 @@ const (
 	Zones = "zones"
 	// Ledger counts, per edge and minute, what became of events.
 	Ledger = "ledger"
+	// LedgerBatches has the names of stored batches: which sequence numbers of each epoch of an edge came.
+	LedgerBatches = "ledger_batches"
 	// Imports has one row per imported file.
 	Imports = "imports"
 	// Migrations records what was done to this store.
