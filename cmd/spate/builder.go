@@ -12,6 +12,7 @@ import (
 	"github.com/spate-io/spate/bus"
 	busembedded "github.com/spate-io/spate/bus/embedded"
 	"github.com/spate-io/spate/core/gateway"
+	"github.com/spate-io/spate/core/ledger"
 	"github.com/spate-io/spate/core/load"
 	"github.com/spate-io/spate/edge/forward"
 	"github.com/spate-io/spate/edge/ingest/input"
@@ -43,7 +44,9 @@ type builder struct {
 	broker    *busembedded.Broker
 	zones     *zone.Registry
 	producer  *bus.Producer
+	ledger    *ledger.Writer
 	loader    *load.Loader
+	lag       *bus.LagMonitor
 	gateway   *gateway.Gateway
 	forwarder *forward.Forwarder
 	demo      *nginx.Demo
@@ -85,8 +88,14 @@ func (b *builder) part(name partName) (lifecycle.Part, error) {
 		return b.producer, err
 	case partLoader:
 		return b.buildLoader()
+	case partLedger:
+		var err error
+		b.ledger, err = ledger.New(ledger.Deps{DB: b.store, Logger: b.component(name), Registerer: b.reg})
+		return b.ledger, err
 	case partLag:
-		return bus.NewLagMonitor(b.cfg.Bus, b.busDeps(name), b.cfg.Load.Group, 5*time.Second, b.cfg.Bus.RequestsTopic())
+		var err error
+		b.lag, err = bus.NewLagMonitor(b.cfg.Bus, b.busDeps(name), b.cfg.Load.Group, 5*time.Second, b.cfg.Bus.RequestsTopic())
+		return b.lag, err
 	case partGateway:
 		var err error
 		b.gateway, err = gateway.New(b.cfg.Gateway, gateway.Deps{Producer: b.producer, Logger: b.component(name), Registerer: b.reg})
@@ -170,7 +179,7 @@ func (b *builder) buildLoader() (lifecycle.Part, error) {
 	}
 	b.loader, err = load.New(b.cfg.Load, load.Deps{
 		Logger: b.component(partLoader), Registerer: b.reg, Bus: b.cfg.Bus, BusDeps: b.busDeps(partLoader), Store: b.store,
-		Builder: func() (load.Builder, error) { return load.NewHTTP(shared.Fork(), b.zones), nil },
+		Builder: func() (load.Builder, error) { return load.NewHTTP(shared.Fork(), b.zones), nil }, Ledger: b.ledger,
 	})
 	return b.loader, err
 }
@@ -178,6 +187,9 @@ func (b *builder) buildLoader() (lifecycle.Part, error) {
 func (b *builder) buildForwarder() (lifecycle.Part, error) {
 	deps := forward.Deps{
 		Logger: b.component(partForwarder), Registerer: b.reg, Software: "spate/" + buildinfo.Version(), Dial: map[string]wire.Dialer{},
+	}
+	if b.ledger != nil {
+		deps.Ledger = b.accept
 	}
 	for _, d := range b.cfg.Edge.Forward.Destinations {
 		if len(d.Addresses) > 0 {
@@ -191,6 +203,17 @@ func (b *builder) buildForwarder() (lifecycle.Part, error) {
 	var err error
 	b.forwarder, err = forward.New(b.cfg.Edge.Forward, deps)
 	return b.forwarder, err
+}
+
+// accept passes on what the forwarder of this process has made durable.
+func (b *builder) accept(rows []forward.LedgerRow) {
+	list := make([]ledger.Accepted, 0, len(rows))
+	for _, r := range rows {
+		if r.Accepted > 0 {
+			list = append(list, ledger.Accepted{Edge: r.Edge, Minute: r.Minute, Events: r.Accepted})
+		}
+	}
+	b.ledger.Accept(list)
 }
 
 // status is what GET /client/v4/system/status shows.

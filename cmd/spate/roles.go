@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -30,6 +29,7 @@ const (
 	partBroker    partName = "broker"
 	partZones     partName = "zones"
 	partBus       partName = "bus"
+	partLedger    partName = "ledger"
 	partLoader    partName = "load"
 	partLag       partName = "lag"
 	partGateway   partName = "gateway"
@@ -51,11 +51,11 @@ var roles = []role{
 		name: "up", short: "Run every role in this process",
 		long: `Run every role in one process: the edge's forwarder, the gateway, the bus, the loader, the store, the API and the
 dashboard. Ctrl-C drains and stops; a second one stops at once.`,
-		parts: []partName{partHTTP, partStore, partServe, partBroker, partZones, partBus, partLoader, partLag, partGateway, partForwarder, partProducer, partInputs},
+		parts: []partName{partHTTP, partStore, partServe, partBroker, partZones, partBus, partLedger, partLoader, partLag, partGateway, partForwarder, partProducer, partInputs},
 	},
 	{
 		name: "core", short: "Run everything but the edge: gateway, bus, loader, store and API",
-		parts: []partName{partHTTP, partStore, partServe, partBroker, partZones, partBus, partLoader, partLag, partGateway},
+		parts: []partName{partHTTP, partStore, partServe, partBroker, partZones, partBus, partLedger, partLoader, partLag, partGateway},
 	},
 	{
 		name: "forward", short: "Run the edge: take events from web servers on this machine and ship them to the gateways",
@@ -175,14 +175,6 @@ func newRegistry() *prometheus.Registry {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return reg
-}
-
-// parallel is how many workers a part gets that is configured with 0.
-func parallel(n int) int {
-	if n > 0 {
-		return n
-	}
-	return runtime.GOMAXPROCS(0)
 }
 
 // component returns a logger that says which part speaks.
