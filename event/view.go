@@ -86,7 +86,7 @@ func ReadHTTP(b []byte) (v View, n int, err error) {
 		return View{}, 0, bad("root", framing, ErrPointer)
 	}
 	if i, err := v.check(); err != nil {
-		if err == errFar {
+		if errors.Is(err, errFar) {
 			return readSegments(b)
 		}
 		return View{}, 0, bad(pointerName(i), framing+v.ptrs+i*8, err)

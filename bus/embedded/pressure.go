@@ -29,7 +29,7 @@ func (p *pressure) update(r *running, short bool) {
 	p.b.metrics.refusing.Set(1)
 	p.b.log.Error("broker is short of space, refusing records until there is room", "dir", p.b.cfg.Dir)
 	// The engine keeps every control function's last request of each connection, so it is there only while needed.
-	r.cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // the engine's signature
+	r.cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		if !p.refusing.Load() {
 			r.cluster.DropControl()
 			return nil, nil, false
@@ -63,7 +63,7 @@ func freeBytes(dir string) (int64, error) {
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return 0, err
 	}
-	return int64(st.Bavail) * int64(st.Bsize), nil
+	return int64(st.Bavail) * st.Bsize, nil
 }
 
 // commitRoom is the free space below which offset commits are refused too.
@@ -72,7 +72,7 @@ const commitRoom = 1 << 20
 // guardCommits refuses offset commits while they could not be written: the engine acknowledges them from memory even
 // then, and would have forgotten them after a crash.
 func (b *Broker) guardCommits(cluster *kfake.Cluster) {
-	cluster.ControlKey(int16(kmsg.OffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // the engine's signature
+	cluster.ControlKey(int16(kmsg.OffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		if free, err := freeBytes(b.cfg.Dir); err == nil && free >= commitRoom {
 			return nil, nil, false
 		}

@@ -49,7 +49,7 @@ func (b *Broker) checkOnce(ctx context.Context, r *running, p *pressure) error {
 // guardDeletes keeps clients from emptying a partition: the engine learns from the newest segment where the log ends, and
 // without one its offsets would start again at zero. Records in that segment stay until it is full.
 func (b *Broker) guardDeletes(cluster *kfake.Cluster) {
-	cluster.ControlKey(int16(kmsg.DeleteRecords), func(req kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // the engine's signature
+	cluster.ControlKey(int16(kmsg.DeleteRecords), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		for _, t := range req.(*kmsg.DeleteRecordsRequest).Topics {
 			for i := range t.Partitions {
 				p := &t.Partitions[i]

@@ -25,7 +25,7 @@ func snippets(t *testing.T) []snippet {
 	t.Helper()
 	root := testdata.Root(t)
 	pages := []string{filepath.Join(root, "README.md")}
-	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".md") {
 			pages = append(pages, path)
 		}

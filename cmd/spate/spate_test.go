@@ -51,13 +51,13 @@ func TestForward_NeedsSomewhereToShipTo(t *testing.T) {
 func TestConfigCheck_NamesEveryProblem(t *testing.T) {
 	code, _, errOut := spateRun(t, `
 http: {listen: "0.0.0.0:80"}
-bus: {adress: embedded}
+bus: {where: embedded}
 edge: {batch: {max_events: none}}
 `, "config", "check")
 	if code != exitUsage {
 		t.Errorf("exit code %d, want %d", code, exitUsage)
 	}
-	for _, want := range []string{"bus.adress is not a known key", `edge.batch.max_events must be a whole number in range (line 4) (is "none")`} {
+	for _, want := range []string{"bus.where is not a known key", `edge.batch.max_events must be a whole number in range (line 4) (is "none")`} {
 		if !strings.Contains(errOut, want) {
 			t.Errorf("no %q in:\n%s", want, errOut)
 		}

@@ -156,7 +156,7 @@ func canonicalProtocol(v []byte) []byte {
 
 // setAddress takes an absolute URL, one without scheme ("host/path"), or path and query.
 func (r *record) setAddress(v []byte) string {
-	if slash := bytes.IndexByte(v, '/'); v[0] != '/' && v[0] != '*' && bytes.Index(v, schemeEnd) < 0 {
+	if slash := bytes.IndexByte(v, '/'); v[0] != '/' && v[0] != '*' && !bytes.Contains(v, schemeEnd) {
 		if slash < 0 {
 			slash = len(v)
 		}

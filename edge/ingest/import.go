@@ -66,7 +66,7 @@ func (im *importer) read(ctx context.Context, s source, res *FileResult) error {
 	c := &chunker{r: content, newBuffer: im.pool.buffer}
 	first, err := c.next()
 	if err != nil {
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil // empty
 		}
 		return &fileError{fmt.Errorf("read: %w", err)}
@@ -228,7 +228,7 @@ func (im *importer) chunks(ctx context.Context, c *chunker, first chunk, entry *
 		defer close(order)
 		for ch, err := first, error(nil); ; ch, err = c.next() {
 			if err != nil {
-				if err != io.EOF {
+				if !errors.Is(err, io.EOF) {
 					readErr = &fileError{fmt.Errorf("read: %w", err)}
 				}
 				return

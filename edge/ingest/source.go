@@ -179,7 +179,7 @@ func (c *chunker) next() (chunk, error) {
 		out.text, c.carry = buf[:end], append(c.carry[:0], buf[end:]...)
 	} else {
 		c.carry = c.carry[:0]
-		if c.err != io.EOF { // the file is broken: what came before the last line end is not
+		if !errors.Is(c.err, io.EOF) { // the file is broken: what came before the last line end is not
 			out.text = buf[:bytes.LastIndexByte(buf, '\n')+1]
 		}
 		if len(out.text) == 0 {
@@ -254,7 +254,7 @@ func identify(ctx context.Context, content io.Reader, known []*Entry) (e *Entry,
 	for len(alive) > 0 && ctx.Err() == nil {
 		ch, err := c.next()
 		if err != nil {
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			return nil, false, err

@@ -47,7 +47,7 @@ func TestEnsure_RenewsInTheLastThird(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.At(time.Now().Add(-LeafLife*3/4)).Edge("e1"); err != nil {
+	if _, err := a.At(time.Now().Add(-LeafLife * 3 / 4)).Edge("e1"); err != nil {
 		t.Fatal(err)
 	}
 	old, _ := os.ReadFile(EdgeFiles(dir, "e1").Certificate)

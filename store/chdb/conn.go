@@ -144,18 +144,6 @@ func (c *conn) insert(sql, format string, data []byte) error {
 	return nil
 }
 
-// result runs a call that gives a result with no data of interest.
-func (c *conn) result(r unsafe.Pointer) error {
-	if r == nil {
-		return &store.Error{Message: "the engine gave no result"}
-	}
-	defer c.lib.destroy(r)
-	if e := text(c.lib.failure(r)); e != "" {
-		return store.ParseError(e)
-	}
-	return nil
-}
-
 func (l *library) bytes(r unsafe.Pointer) []byte {
 	p, n := l.buffer(r), l.length(r)
 	if p == nil || n == 0 {

@@ -29,7 +29,6 @@ type word struct {
 	data []byte
 }
 
-func (c *word) u8(v uint8)    { c.data = append(c.data, v) }
 func (c *word) u16(v uint16)  { c.data = binary.LittleEndian.AppendUint16(c.data, v) }
 func (c *word) u32(v uint32)  { c.data = binary.LittleEndian.AppendUint32(c.data, v) }
 func (c *word) u64(v uint64)  { c.data = binary.LittleEndian.AppendUint64(c.data, v) }

@@ -112,5 +112,5 @@ func text3164(m []byte) ([]byte, bool) {
 // isTag tells whether a word is "nginx:" or "haproxy[123]:".
 func isTag(word []byte) bool {
 	n := len(word)
-	return n > 1 && n <= 64 && word[n-1] == ':' && bytes.IndexAny(word[:n-1], "\"{:") < 0
+	return n > 1 && n <= 64 && word[n-1] == ':' && !bytes.ContainsAny(word[:n-1], "\"{:")
 }

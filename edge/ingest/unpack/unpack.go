@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/bzip2"
+	"errors"
 	"fmt"
 	"io"
 
@@ -56,7 +57,7 @@ type Reader struct {
 func NewReader(r io.Reader) (*Reader, error) {
 	b := bufio.NewReaderSize(r, 256<<10)
 	head, err := b.Peek(6)
-	if err != nil && err != io.EOF && err != bufio.ErrBufferFull {
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
 		return nil, fmt.Errorf("read first bytes: %w", err)
 	}
 	out := &Reader{Kind: KindOf(head), Reader: b, free: func() {}}
