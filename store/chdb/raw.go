@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"runtime"
+	"time"
 	"unsafe"
 
 	"github.com/spate-io/spate/store"
@@ -18,7 +19,8 @@ const rawPiece = 256 << 10
 // InsertRaw stores what r gives, in q.Format, by the INSERT q.SQL, which has neither FORMAT nor data. Unlike [DB.Insert]
 // it takes any amount, which the engine cuts into blocks by its own settings: what is stored when it fails are whole
 // blocks. An error of r ends it and is returned. It runs on a connection of the queries, so that it cannot take those of
-// the inserts. ResultRows of the answer are the rows that were stored.
+// the inserts. The engine does not tell how many rows
+// were stored: of the answer, only Elapsed is set.
 func (db *DB) InsertRaw(ctx context.Context, q store.Query, r io.Reader) (store.Stats, error) {
 	if q.Format == "" {
 		return store.Stats{}, errors.New("raw insert: no format")
@@ -30,11 +32,13 @@ func (db *DB) InsertRaw(ctx context.Context, q store.Query, r io.Reader) (store.
 	settings["async_insert"] = "0" // the answer must say what became of the data
 	q.Settings = settings
 	var stats store.Stats
+	began := time.Now()
 	err := db.run(ctx, &q, "insert", func(c *conn, sql string) (store.Stats, error) {
 		var err error
 		stats, err = c.insertFrom(ctx, sql, q.Format, r)
 		return stats, err
 	})
+	stats.Elapsed = time.Since(began)
 	return stats, err
 }
 
@@ -63,7 +67,6 @@ func (c *conn) insertFrom(ctx context.Context, sql, format string, r io.Reader) 
 	if e := text(c.lib.failure(res)); e != "" {
 		return stats, store.ParseError(e)
 	}
-	stats.ResultRows = c.lib.rowsRead(res)
 	return stats, nil
 }
 

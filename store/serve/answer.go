@@ -107,7 +107,7 @@ func (a *answer) flush() error {
 }
 
 // finish ends a good answer.
-func (a *answer) finish(s store.Stats, written uint64) error {
+func (a *answer) finish(s store.Stats) error {
 	defer a.discard()
 	if err := a.flush(); err != nil {
 		return err
@@ -115,15 +115,15 @@ func (a *answer) finish(s store.Stats, written uint64) error {
 	if a.sent {
 		return nil
 	}
-	a.summarise(s, written)
+	a.summarise(s)
 	if a.spill == nil {
 		a.w.Header().Set("Content-Length", strconv.Itoa(a.buf.Len()))
 	}
 	return a.release(http.StatusOK)
 }
 
-// summarise sets the header with what the statement cost.
-func (a *answer) summarise(s store.Stats, written uint64) {
+// summarise sets the header with what the statement cost. The engine does not tell what an INSERT wrote.
+func (a *answer) summarise(s store.Stats) {
 	n := func(v uint64) string { return strconv.FormatUint(v, 10) }
 	b, _ := json.Marshal(struct { // strings only: it cannot fail
 		ReadRows     string `json:"read_rows"`
@@ -134,7 +134,7 @@ func (a *answer) summarise(s store.Stats, written uint64) {
 		ResultRows   string `json:"result_rows"`
 		ResultBytes  string `json:"result_bytes"`
 		ElapsedNs    string `json:"elapsed_ns"`
-	}{n(s.Rows), n(s.Bytes), n(written), "0", n(s.Rows), n(s.ResultRows), n(s.ResultBytes), strconv.FormatInt(time.Since(a.began).Nanoseconds(), 10)})
+	}{n(s.Rows), n(s.Bytes), "0", "0", n(s.Rows), n(s.ResultRows), n(s.ResultBytes), strconv.FormatInt(time.Since(a.began).Nanoseconds(), 10)})
 	a.w.Header().Set("X-ClickHouse-Summary", string(b))
 	if a.w.Header().Get("X-ClickHouse-Progress") != "" {
 		a.w.Header().Set("X-ClickHouse-Progress", string(b))
@@ -164,7 +164,7 @@ func (a *answer) fail(e *store.Error) (cut bool) {
 		h.Del("Content-Encoding")
 		a.encoders = nil
 	}
-	a.summarise(store.Stats{}, 0)
+	a.summarise(store.Stats{})
 	if len(a.encoders) > 0 { // ClickHouse's own compression: the client undoes it whatever the status
 		b := newBlockWriter(&a.buf, "LZ4")
 		_, _ = b.Write([]byte(text)) // into memory

@@ -35,7 +35,6 @@ func (s *Server) execute(q *request, sess *session, a *answer) error {
 		return err
 	}
 	var stats store.Stats
-	var written uint64
 	switch q.stmt.class {
 	case classEmpty:
 		return syntaxError("Empty query")
@@ -46,8 +45,6 @@ func (s *Server) execute(q *request, sess *session, a *answer) error {
 		stats, err = s.kill(ctx, q, a)
 	case classInsert:
 		stats, err = s.insert(ctx, q)
-		written = stats.ResultRows
-		stats.ResultRows = 0
 	case classWrite:
 		err = s.db.Exec(ctx, s.engineQuery(q))
 	default:
@@ -56,7 +53,7 @@ func (s *Server) execute(q *request, sess *session, a *answer) error {
 	if err != nil {
 		return err
 	}
-	return a.finish(stats, written)
+	return a.finish(stats)
 }
 
 // checkDatabase refuses every database but the store's own: the engine's connections are shared, so none can be moved to
@@ -155,7 +152,12 @@ func (s *Server) kill(ctx context.Context, q *request, w io.Writer) (store.Stats
 
 // killedID reads KILL QUERY WHERE query_id = 'id' or = {name:String}.
 func killedID(q *request) (string, bool) {
-	sql, t := q.text, q.stmt.tokens
+	sql := q.stmt.sql // without FORMAT
+	all, err := parseAll(sql)
+	if err != nil {
+		return "", false
+	}
+	t := all.tokens
 	if len(t) < 6 || upper(sql, t[1]) != "QUERY" || upper(sql, t[2]) != "WHERE" || upper(sql, t[3]) != "QUERY_ID" || sql[t[4].start] != '=' {
 		return "", false
 	}
