@@ -1,8 +1,9 @@
 -- Writes the finished request as one message of event/http.capnp, in standard framing, straight into the ring.
 --
 -- The layout: one word of framing, one of root pointer, 13 words of data, 25 pointers, two words for each of the two
--- addresses, the constant texts (edge, colo, the request id when it is ours), then the other texts, each ended by NUL and
--- padded to 8 bytes. All up to the constant texts is a template that is copied. The offsets below are those of
+-- addresses, one for the method and two for the protocol of ordinary requests, the constant texts (scheme, edge, colo, the
+-- request id when it is ours), then the other texts, each ended by NUL and padded to 8 bytes. All up to the constant texts is
+-- a template that is copied. The offsets below are those of
 -- event/fields.go; a test of package edge/nginx reads what this file writes with that package and with the capnp tool.
 
 local ffi = require "ffi"
@@ -17,7 +18,9 @@ local floor, min, max = math.floor, math.min, math.max
 local DATA_WORDS, POINTERS = 13, 25 -- of the message
 local POINTER_WORD = 2 + DATA_WORDS -- where the pointers begin, in words
 local IP_WORD = POINTER_WORD + POINTERS -- where the client's address is; the server's is two words behind
-local CONSTANT_WORD = IP_WORD + 4 -- where the constant texts begin
+local METHOD_WORD = IP_WORD + 4
+local PROTOCOL_WORD = METHOD_WORD + 1
+local CONSTANT_WORD = PROTOCOL_WORD + 2 -- where the constant texts begin
 local MAX_MESSAGE = 256 * 1024 -- event.MaxMessage
 local SHORT_TEXT = 8 * 1024 -- event.MaxText: what is left of each text of an event that would be larger
 
@@ -40,7 +43,7 @@ local ALWAYS = {
   { "upstream_cache_status", CACHE, fresh = true }, { "server_name", SERVER_NAME }, { "limit_req_status", LIMIT_REQ },
   { "request_length", REQUEST_BYTES, fresh = true }, { "bytes_sent", SENT, fresh = true },
   { "body_bytes_sent", BODY, fresh = true }, { "connection", CONNECTION }, { "connection_requests", REQUESTS },
-  { "remote_port", PORT }, { "pipe", PIPE }, { "request_completion", COMPLETION, fresh = true },
+  { "pipe", PIPE }, { "request_completion", COMPLETION, fresh = true },
   { "upstream_addr", UPSTREAM, fresh = true }, { "gzip_ratio", RATIO, fresh = true, alias = "spate_gzip_ratio" },
 }
 local TARGET = { { "request_method", METHOD }, { "request_uri", PATH }, { "server_protocol", PROTOCOL } }
@@ -54,6 +57,7 @@ local WITH_UPSTREAM = {
   { "upstream_bytes_sent", U_SENT, fresh = true }, { "upstream_bytes_received", U_RECEIVED, fresh = true },
 }
 local PER_CONNECTION = { { "server_addr", SERVER_ADDR }, { "server_port", SERVER_PORT } }
+local CLIENT_PORT = { { "remote_port", PORT } }
 local ROUND_TRIP = { { "tcpinfo_rtt", RTT, moving = true, fresh = true } }
 
 -- Values of the request at hand, by slot.
@@ -173,7 +177,15 @@ end
 
 -- Facts that hold for a connection, in a small cache addressed by the connection's serial number.
 local CONNECTIONS = 1024
-local connections = ffi.new("struct { double id; uint32_t rtt, measure_at; uint16_t port; uint16_t ip_len; uint8_t ip[16]; }[?]", CONNECTIONS)
+local connections = ffi.new([[struct {
+  double id;
+  uint32_t rtt, measure_at;
+  int32_t ip_len;         /* of the server's address */
+  int32_t client_len;     /* of the client's, if its port is in the memory before it */
+  uint16_t port, unused;  /* of the server */
+  uint8_t ip[16];
+}[?]
+]], CONNECTIONS)
 
 -- raw puts the request line as the client sent it into PATH, up to its first NUL: without the method and the protocol, if
 -- nginx understood these, though it could not make a request target of it.
@@ -189,10 +201,9 @@ local function raw()
 end
 
 -- Texts that most requests have, and groups of texts that most requests have none of.
-local COMMON = {
-  HOST, METHOD, PATH, QUERY, PROTOCOL, REFERER, USER_AGENT, FORWARDED_FOR, CONTENT_TYPE, SERVER_NAME,
-}
+local COMMON = { HOST, PATH, USER_AGENT, CONTENT_TYPE, SERVER_NAME }
 local SELDOM = {
+  { QUERY, REFERER, FORWARDED_FOR }, { METHOD, PROTOCOL },
   { SSL_PROTOCOL, SSL_CIPHER, SSL_NAME, CLIENT_VERIFY }, { USER, ORIGIN, CACHE, RAY, LIMIT_REQ, THREAT },
 }
 
@@ -275,7 +286,7 @@ local function new_template(scheme, edge, colo, ray)
   local t = ffi.new("int64_t[?]", words + 1)
   local t32, t8 = ffi.cast("uint32_t *", t), ffi.cast("uint8_t *", t)
   t32[3] = bor(DATA_WORDS, lshift(POINTERS, 16))
-  local to = CONSTANT_WORD
+  local to
   local function put(i, text)
     local at = t8 + to * 8
     if #text > 0 then
@@ -287,6 +298,9 @@ local function new_template(scheme, edge, colo, ray)
     end
     return at
   end
+  to = METHOD_WORD
+  put(METHOD, "GET")
+  put(PROTOCOL, "HTTP/1.1")
   put(SCHEME, scheme)
   put(EDGE, edge)
   put(COLO, colo)
@@ -359,6 +373,7 @@ local function new(options, ring, r)
   local read_always, read_target = vars.new(list, ptr, len, r), vars.new(TARGET, ptr, len, r)
   local read_tls, read_upstream = vars.new(WITH_TLS, ptr, len, r), vars.new(WITH_UPSTREAM, ptr, len, r)
   local read_connection, read_rtt = vars.new(PER_CONNECTION, ptr, len, r), vars.new(ROUND_TRIP, ptr, len, r)
+  local read_port = vars.new(CLIENT_PORT, ptr, len, r)
 
   local ray = own_ray and options.ray or ""
   local http, http_ray, template_words = new_template("http", options.edge, options.colo, ray)
@@ -367,21 +382,21 @@ local function new(options, ring, r)
   local next_ray, threat_of = new_ray(http_ray, https_ray), new_threat(r)
   local measure, write_texts = new_measure(), new_writer(ring)
   local keep -- the string that a text points to
+  local low_bytes = ffi.new("int64_t[8]", 0, 0xff, 0xffff, 0xffffff, 0xffffffffLL, 0xffffffffffLL, 0xffffffffffffLL, 0xffffffffffffffLL)
 
   -- read_line finds method, target and protocol in the request line; that costs less than their variables, and the method
-  -- is the client's own even after an internal redirect. Lines that nginx did not take, or that are not plain, are left
-  -- to the variables.
+  -- is the client's own even after an internal redirect. It gives the length of the method, which like the protocol is not
+  -- put into ptr and len; or 0 for lines that nginx did not take, or that are not plain: these are left to the variables.
   local function read_line(rr, status)
     local p, n = ptr[REQUEST_LINE], len[REQUEST_LINE]
     if n >= 14 and p[n - 9] == 32 and p[n - 10] ~= 32 and status ~= 400 and status ~= 505
       and ffi.cast("const int32_t *", p + (n - 8))[0] == 0x50545448 then -- "HTTP"
       local m = ffi.cast("const unsigned char *", C.memchr(p, 32, n)) - p
-      if m < n - 10 and p[m + 1] == 47 then
-        ptr[METHOD], len[METHOD] = p, m
+      if m > 0 and m < 8 and m < n - 10 and p[m + 1] == 47 then
+        len[METHOD], len[PROTOCOL] = 0, 0
         ptr[PATH], len[PATH] = p + (m + 1), n - m - 10
-        ptr[PROTOCOL], len[PROTOCOL] = p + (n - 8), 8
         split()
-        return
+        return m
       end
     end
     read_target(rr)
@@ -389,6 +404,21 @@ local function new(options, ring, r)
       raw()
     end
     split()
+    return 0
+  end
+
+  -- write_line writes method and protocol to their places in the template, eight bytes at a time: the line is longer than
+  -- that. m is what read_line gave.
+  local function write_line(w, m)
+    local method, protocol = (w + POINTER_WORD + METHOD) * 2, (w + POINTER_WORD + PROTOCOL) * 2
+    if m == 0 then
+      b64[method / 2], b64[protocol / 2] = 0, 0
+      return
+    end
+    local p = ptr[REQUEST_LINE]
+    b64[w + METHOD_WORD] = band(ffi.cast("const int64_t *", p)[0], low_bytes[m])
+    b32[method + 1] = bor(lshift(m + 1, 3), 2)
+    b64[w + PROTOCOL_WORD] = ffi.cast("const int64_t *", p + (len[REQUEST_LINE] - 8))[0]
   end
 
   -- read leaves all that the texts are made of in ptr and len.
@@ -398,10 +428,10 @@ local function new(options, ring, r)
     if own_ray then
       next_ray()
     end
-    read_line(rr, status)
+    local m = read_line(rr, status)
     if len[SCHEME] == 5 then
       read_tls(rr)
-    else
+    elseif len[SSL_PROTOCOL] > 0 then
       len[SSL_PROTOCOL], len[SSL_CIPHER], len[SSL_NAME], len[CLIENT_VERIFY], len[REUSED] = 0, 0, 0, 0, 0
     end
     if len[UPSTREAM] > 0 then
@@ -424,6 +454,28 @@ local function new(options, ring, r)
     if len[THREAT] > 0 then
       cut(THREAT)
     end
+    return m
+  end
+
+  -- client_port is the port in the socket address that the client's address is a part of, in memory.
+  local function client_port()
+    local n = len[CLIENT_IP]
+    local p = ptr[CLIENT_IP] - (n == 4 and 2 or 6)
+    return p[0] * 256 + p[1]
+  end
+
+  -- new_connection fills a place in the cache. Whether the client's address is read from within a socket address, as
+  -- nginx does it, is tried out.
+  local function new_connection(rr, c, id)
+    read_connection(rr)
+    c.ip_len = sys.address(ptr[SERVER_ADDR], len[SERVER_ADDR], c.ip)
+    c.port = number(ptr[SERVER_PORT], len[SERVER_PORT])
+    c.id, c.measure_at, c.client_len = id, 0, -1
+    read_port(rr)
+    local n = len[CLIENT_IP]
+    if (n == 4 or n == 16) and client_port() == number(ptr[PORT], len[PORT]) then
+      c.client_len = n
+    end
   end
 
   -- connection gives the facts of the request's connection. The round-trip time costs a system call, so it is asked for
@@ -432,10 +484,7 @@ local function new(options, ring, r)
     local id, requests = number(ptr[CONNECTION], len[CONNECTION]), number(ptr[REQUESTS], len[REQUESTS])
     local c = connections[band(id, CONNECTIONS - 1)]
     if c.id ~= id then
-      read_connection(rr)
-      c.ip_len = sys.address(ptr[SERVER_ADDR], len[SERVER_ADDR], c.ip)
-      c.port = number(ptr[SERVER_PORT], len[SERVER_PORT])
-      c.id, c.measure_at = id, 0
+      new_connection(rr, c, id)
     end
     if requests >= c.measure_at then
       read_rtt(rr)
@@ -461,8 +510,14 @@ local function new(options, ring, r)
     end
   end
 
-  local function write_addresses(w, c)
+  local function write_addresses(rr, w, c)
     local p, n = ptr[CLIENT_IP], len[CLIENT_IP]
+    if n == c.client_len then
+      b16[w * 4 + 52] = client_port()
+    else
+      read_port(rr)
+      b16[w * 4 + 52] = number(ptr[PORT], len[PORT])
+    end
     if n == 16 then
       local a = ffi.cast("const uint32_t *", p)
       if a[0] == 0 and a[1] == 0 and a[2] == 0xffff0000 then -- IPv4 in IPv6
@@ -506,7 +561,6 @@ local function new(options, ring, r)
     b64[w + 9] = c.id
     b32[w * 2 + 20] = requests
     b32[w * 2 + 21] = c.rtt
-    b16[w * 4 + 52] = number(ptr[PORT], len[PORT])
     b16[w * 4 + 53] = c.port
     b16[w * 4 + 54] = status
     b8[w * 8 + 16 + 98] = is(REUSED, 114) + 2 * min(len[COMPLETION], 1) + 4 * is(PIPE, 112)
@@ -535,20 +589,21 @@ local function new(options, ring, r)
     end
     local status = C.ngx_http_lua_ffi_get_resp_status(rr)
     -- The order is such that what branches comes late: LuaJIT compiles what follows a branch once for each way.
-    read(rr, status)
+    local m = read(rr, status)
     local at = reserve(ring, room_for(measure()))
     if not at then
       return "full"
     end
     local w = rshift(at, 3)
     ffi.copy(b8 + at, len[SCHEME] == 5 and https or http, template_bytes)
+    write_line(w, m)
     local pointer = w + POINTER_WORD
     local words = write_texts(w + template_words, pointer, pointer * 2) - w
     b32[w * 2 + 1] = words - 1
     write_times(rr, w)
     local c, requests = connection(rr)
     write_numbers(w, c, requests, status)
-    write_addresses(w, c)
+    write_addresses(rr, w, c)
     if len[UPSTREAM] > 0 then
       write_origin(rr, w)
     end
