@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -67,11 +68,11 @@ dashboard. Ctrl-C drains and stops; a second one stops at once.`,
 	},
 	{
 		name: "load", short: "Run a loader: take batches from the bus into the store",
-		parts: []partName{partHTTP, partStore, partZones, partLoader},
+		parts: []partName{partHTTP, partStore, partZones, partLedger, partLoader, partLag},
 	},
 	{
 		name: "api", short: "Run the API and the dashboard",
-		parts: []partName{partHTTP, partStore, partZones},
+		parts: []partName{partHTTP, partStore, partZones, partLag},
 	},
 	{
 		name: "broker", short: "Run the embedded broker alone, for roles in other processes on this machine",
@@ -130,6 +131,9 @@ func newRoleCommand(r role) func(*globalOptions) *cobra.Command {
 func (b *builder) run(ctx context.Context, group *lifecycle.Group, out io.Writer) error {
 	if err := makeDir(b.cfg.DataDir); err != nil {
 		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(b.cfg.Edge.Socket.Socket), 0o755); err != nil {
+		return fmt.Errorf("make directory of the socket: %w", err)
 	}
 	if err := b.prepare(); err != nil {
 		return err

@@ -107,11 +107,14 @@ func DefaultConfig() Config {
 	return c
 }
 
+// systemDataDir is where the data of a system service lies.
+const systemDataDir = "/var/lib/spate"
+
 // defaultDataDir is /var/lib/spate for root, else the user's own data folder.
 func defaultDataDir() string {
 	home, err := os.UserHomeDir()
 	if os.Getuid() == 0 || err != nil {
-		return "/var/lib/spate"
+		return systemDataDir
 	}
 	return filepath.Join(home, ".local", "share", "spate")
 }
@@ -124,6 +127,9 @@ func (c *Config) resolve() error {
 	}
 	c.DataDir = dir
 	under(&c.CertsDir, dir, "certs")
+	if dir == systemDataDir { // workers of a packaged nginx cannot reach into the data directory
+		under(&c.Edge.Socket.Socket, "/run/spate", "nginx.sock")
+	}
 	under(&c.Edge.Socket.Socket, dir, "edge.sock")
 	under(&c.Edge.Forward.Spool.Dir, dir, "spool")
 	under(&c.Bus.Embedded.Dir, dir, "bus")
