@@ -4,7 +4,8 @@
 // (statement.go), and one file per question names its columns and folds rows into the answer. Service is the type; it is
 // not an HTTP server and does not know who asks.
 //
-// The invariant: every statement is about one zone. statement.query is the only place that makes SQL, it always puts the
+// The invariant: every statement about traffic is about one zone. statement.query is the only place that makes SQL for it
+// (delivery.go asks other tables, about edges); it always puts the
 // zone's condition in, and no text from outside ever becomes part of a statement: it travels as a parameter.
 package analytics
 

@@ -30,11 +30,12 @@ type Zones interface {
 type Deps struct {
 	DB         store.DB
 	Zones      Zones
-	Logger     *slog.Logger          // nil: nothing is logged
-	Registerer prometheus.Registerer // nil: metrics are counted for nobody
-	Dashboard  http.Handler          // pages under /; nil: none
-	Status     func() any            // result of system/status; nil: {}
-	Now        func() time.Time      // nil: time.Now
+	Logger     *slog.Logger             // nil: nothing is logged
+	Registerer prometheus.Registerer    // nil: metrics are counted for nobody
+	Dashboard  http.Handler             // pages under /; nil: none
+	Status     func() any               // result of system/status; nil: {}
+	Backlog    func() analytics.Backlog // what waits on the bus; nil: not known
+	Now        func() time.Time         // nil: time.Now
 }
 
 // API serves the routes of this package. It starts no goroutine and may serve any number of requests at once. Streams end

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"reflect"
 	"strings"
@@ -159,6 +160,12 @@ func (d describer) of(t reflect.Type) object {
 func (d describer) structure(t reflect.Type) object {
 	fields, required := object{}, []string{}
 	for i := range t.NumField() {
+		if t.Field(i).Anonymous { // its fields are those of t
+			inner := d.structure(t.Field(i).Type)
+			maps.Copy(fields, inner["properties"].(object))
+			required = append(required, inner["required"].([]string)...)
+			continue
+		}
 		tag, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		if tag == "-" || tag == "" {
 			continue

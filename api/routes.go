@@ -97,6 +97,15 @@ func (a *API) routes() []route {
 			summary: "State of the system", result: map[string]any{}, answer: (*API).status,
 		},
 		{
+			name: "delivery", method: "GET", path: "/client/v4/system/delivery", scope: ScopeSystem, query: true,
+			summary: "What became of events, by edge and minute, and whether a range is complete",
+			params: []param{
+				{"since", "moment", "Start of the range, inclusive: RFC 3339, or minutes relative to now (0 or negative). The range may be 31 days long.", -60, nil},
+				until,
+			},
+			result: analytics.Delivery{}, answer: (*API).delivery,
+		},
+		{
 			name: "verify", method: "GET", path: "/client/v4/user/tokens/verify",
 			summary: "Say whether the token is valid", result: verifyAnswer{}, answer: (*API).verify,
 		},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/spate-io/spate/analytics"
 	"github.com/spate-io/spate/api"
 	"github.com/spate-io/spate/bus"
 	busembedded "github.com/spate-io/spate/bus/embedded"
@@ -93,6 +94,9 @@ func (b *builder) part(name partName) (lifecycle.Part, error) {
 		b.ledger, err = ledger.New(ledger.Deps{DB: b.store, Logger: b.component(name), Registerer: b.reg})
 		return b.ledger, err
 	case partLag:
+		if b.cfg.Bus.Address == bus.Embedded && b.broker == nil {
+			return nil, nil // the broker is in another process, which this configuration does not name
+		}
 		var err error
 		b.lag, err = bus.NewLagMonitor(b.cfg.Bus, b.busDeps(name), b.cfg.Load.Group, 5*time.Second, b.cfg.Bus.RequestsTopic())
 		return b.lag, err
@@ -167,7 +171,7 @@ func (b *builder) buildZones() (lifecycle.Part, error) {
 		return nil, err
 	}
 	b.api, err = api.New(b.cfg.API, api.Deps{
-		DB: b.store, Zones: b.zones, Logger: b.component("api"), Registerer: b.reg, Dashboard: web.Handler(), Status: b.status,
+		DB: b.store, Zones: b.zones, Logger: b.component("api"), Registerer: b.reg, Dashboard: web.Handler(), Status: b.status, Backlog: b.backlog,
 	})
 	return b.zones, err
 }
@@ -214,6 +218,20 @@ func (b *builder) accept(rows []forward.LedgerRow) {
 		}
 	}
 	b.ledger.Accept(list)
+}
+
+// backlog is what waits on the bus.
+func (b *builder) backlog() analytics.Backlog {
+	if b.lag == nil || b.lag.Ready() != nil {
+		return analytics.Backlog{}
+	}
+	sum := analytics.Backlog{Known: true}
+	for _, l := range b.lag.Last() {
+		sum.Messages += l.Messages
+		sum.Lost += l.Lost
+		sum.Seconds = max(sum.Seconds, l.Seconds)
+	}
+	return sum
 }
 
 // status is what GET /client/v4/system/status shows.
