@@ -5,11 +5,12 @@ import { useRef } from 'preact/hooks';
 import { dateTime, zoneName } from './lib/time.ts';
 import { Cards, periodText } from './panels/cards.tsx';
 import { Bandwidth, LatencyHeat, LatencyLines, Requests, Uniques } from './panels/charts.tsx';
+import { DeliveryPage } from './panels/delivery.tsx';
 import { NoAnswer, NoRequests, NoZones, ZoneNotFound } from './panels/empty.tsx';
 import { LiveStrip } from './panels/livestrip.tsx';
 import { TopPanel, TopTabs } from './panels/top.tsx';
 import { dash, empty, named, prevDash, shownSpan, zone, zones } from './state/data.ts';
-import { lastZone, setZone, utc, zoneId } from './state/page.ts';
+import { lastZone, setZone, utc, view, zoneId } from './state/page.ts';
 import { Header } from './ui/header.tsx';
 import { ShortcutSheet, useShortcuts } from './ui/shortcuts.tsx';
 
@@ -18,7 +19,7 @@ export function App() {
   const waited = useRef(false);
   useSignalEffect(() => {
     const list = zones.data.value;
-    if (!list?.length) return;
+    if (!list?.length || view.value === 'delivery') return;
     const first = named(list)[0];
     if (!zoneId.value) {
       // No zone in the address: the one of last time, or the first that has a name.
@@ -31,7 +32,8 @@ export function App() {
     waited.current = !first;
   });
   useSignalEffect(() => {
-    document.title = zone.value ? `${zone.value.name} · Spate` : 'Spate';
+    if (view.value === 'delivery') document.title = 'Delivery · Spate';
+    else document.title = zone.value ? `${zone.value.name} · Spate` : 'Spate';
   });
   return (
     <>
@@ -46,6 +48,7 @@ export function App() {
 }
 
 function Body() {
+  if (view.value === 'delivery') return <DeliveryPage />;
   const list = zones.data.value;
   if (!list && zones.error.value) return <NoAnswer />;
   if (list?.length === 0) return <NoZones />;

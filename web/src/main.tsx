@@ -7,6 +7,7 @@ import './styles/pages.css';
 import './styles/panels.css';
 import './styles/charts.css';
 import './styles/tables.css';
+import './styles/delivery.css';
 import './styles/small.css';
 import { App } from './app.tsx';
 

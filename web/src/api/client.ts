@@ -2,7 +2,7 @@
 
 import { apiBounds, lengthMinutes, type Range } from '../lib/range.ts';
 import { resolutionMinutes } from '../lib/resolution.ts';
-import type { Dashboard, Latency, Top, Traffic, Zone } from './types.ts';
+import type { Dashboard, Delivery, Latency, Top, Traffic, Zone } from './types.ts';
 
 /** An answer that is not a success: HTTP status (0: no answer), the API's error code (0: none) and its words. */
 export class ApiError extends Error {
@@ -129,6 +129,12 @@ export async function top(
   const params = { ...window(range), dimension, metric, limit: String(limit) };
   const { result } = await call<Top>(analytics(zone, 'top'), params, signal);
   return { ...result, rows: result.rows ?? [] };
+}
+
+/** What became of events in a range, by edge, and whether the range is complete. */
+export async function delivery(range: Range, signal?: AbortSignal): Promise<Delivery> {
+  const body = await call<Omit<Delivery, 'query'>>('/system/delivery', apiBounds(range), signal);
+  return { ...body.result, query: body.query ?? { since: '', until: '', time_delta: 1 } };
 }
 
 /** The version of the server, or '' when it does not say. */

@@ -99,3 +99,49 @@ export interface Tick {
 export interface SystemStatus {
   version?: string;
 }
+
+/** What became of events. duplicates, refused, batches and missing count batches, the others events. */
+export interface DeliveryCounts {
+  accepted: number;
+  stored: number;
+  pending: number;
+  batches: number;
+  bytes: number;
+  duplicates: number;
+  dropped: number;
+  refused: number;
+  late: number;
+  oldest_ms: number;
+  missing: number;
+}
+
+export interface DeliveryMinute extends DeliveryCounts {
+  minute: string;
+}
+
+/** Batches of one epoch that are missing between two sequence numbers. */
+export interface Gap {
+  epoch: string;
+  from: number;
+  to: number;
+  missing: number;
+  since: string;
+  until: string;
+}
+
+export interface EdgeDelivery {
+  edge: string;
+  totals: DeliveryCounts;
+  minutes: DeliveryMinute[];
+  gaps: Gap[];
+}
+
+export interface Delivery {
+  query: Dashboard['query'];
+  settled: string;
+  complete: boolean;
+  reasons: string[];
+  backlog: { known: boolean; messages: number; seconds: number; lost: number };
+  totals: DeliveryCounts;
+  edges: EdgeDelivery[];
+}

@@ -5,7 +5,7 @@ import * as api from '../api/client.ts';
 import type { Dashboard, Latency, Zone } from '../api/types.ts';
 import { bounds, formatCode, lengthMinutes, previous, refreshEvery } from '../lib/range.ts';
 import { live as openLive } from './live.ts';
-import { dimension, liveOn, metric, range, zoneId } from './page.ts';
+import { dimension, liveOn, metric, range, view, zoneId } from './page.ts';
 import { type Resource, resource } from './resource.ts';
 
 /** How many charts the pointer is over: live numbers stand still while somebody reads them. */
@@ -77,6 +77,14 @@ export const topTable = resource({
   // Reads the raw events: not every second.
   every: () => atLeast(3000),
   paused: hovering,
+});
+
+export const deliveryEveryMs = 5000;
+
+export const delivery = resource({
+  key: () => (view.value === 'delivery' ? rangeKey.value : null),
+  fetch: (signal) => api.delivery(range.value, signal),
+  every: () => (range.value.kind === 'relative' ? deliveryEveryMs : 0),
 });
 
 // The previous period follows from what was answered, to the minute, so it is fetched once a minute at most.

@@ -6,6 +6,7 @@ import { type Dimension, formatUrl, isLive, type Metric, type PageState, parseUr
 
 const page = signal<PageState>(parseUrl(location.pathname, location.search));
 
+export const view = computed(() => page.value.view);
 export const zoneId = computed(() => page.value.zone);
 export const range = computed(() => page.value.range);
 export const utc = computed(() => page.value.utc);
@@ -47,9 +48,10 @@ export function setZone(id: string, how: 'push' | 'replace' = 'push') {
   } catch {
     // storage may be forbidden: the first zone opens next time
   }
-  update({ zone: id }, how);
+  update({ view: 'traffic', zone: id }, how);
 }
 
+export const showDelivery = () => update({ view: 'delivery', zone: null, live: null }, 'push');
 export const setRange = (r: Range) => update({ range: r, live: null }, 'push');
 export const setUtc = (on: boolean) => update({ utc: on }, 'replace');
 export const setLive = (on: boolean) => update({ live: on }, 'replace');

@@ -1,4 +1,4 @@
-// The page's state is its address: /zones/<id>?range=30m&... Reading and writing it, without the browser.
+// The page's state is its address: /zones/<id>?range=30m&..., or /delivery?... Reading and writing it, without the browser.
 
 import { defaultRange, formatCode, liveByDefault, parseCode, type Range, rfc3339 } from '../lib/range.ts';
 
@@ -19,6 +19,8 @@ export type Metric = 'requests' | 'bytes';
 
 /** Everything that a link to the page carries. */
 export interface PageState {
+  /** Traffic of a zone, or what became of events on their way here. */
+  view: 'traffic' | 'delivery';
   zone: string | null;
   range: Range;
   utc: boolean;
@@ -33,6 +35,7 @@ export interface PageState {
 }
 
 export const defaults: PageState = {
+  view: 'traffic',
   zone: null,
   range: defaultRange,
   utc: false,
@@ -59,6 +62,7 @@ export function parseUrl(pathname: string, search: string): PageState {
   const dim = q.get('by');
   const live = q.get('live');
   return {
+    view: /^\/delivery\/?$/.test(pathname) ? 'delivery' : 'traffic',
     zone: zone ? safeDecode(zone) : null,
     range: parseRange(q),
     utc: q.get('tz') === 'utc',
@@ -97,7 +101,8 @@ export function formatUrl(s: PageState): string {
   if (s.metric !== defaults.metric) q.push(['metric', s.metric]);
   if (s.hidden.length) q.push(['hide', s.hidden.join(',')]);
   if (s.tables.length) q.push(['table', s.tables.join(',')]);
-  const path = s.zone ? `/zones/${encodeURIComponent(s.zone)}` : '/';
+  const traffic = s.zone ? `/zones/${encodeURIComponent(s.zone)}` : '/';
+  const path = s.view === 'delivery' ? '/delivery' : traffic;
   return `${path}?${q.map(([k, v]) => `${k}=${v}`).join('&')}`;
 }
 

@@ -2,8 +2,8 @@
 
 import { zoneName } from '../lib/time.ts';
 import { liveText } from '../panels/livestrip.tsx';
-import { dash, zone, zones } from '../state/data.ts';
-import { liveOn, range, setLive, setUtc, utc } from '../state/page.ts';
+import { dash, delivery, zone, zones } from '../state/data.ts';
+import { liveOn, range, setLive, setUtc, showDelivery, utc, view } from '../state/page.ts';
 import { setTheme, type Theme, theme } from '../state/theme.ts';
 import { Icon, Logo } from './icons.tsx';
 import { RangePicker } from './rangepicker.tsx';
@@ -19,8 +19,22 @@ export function Header() {
           <span>Spate</span>
         </a>
         {zones.data.value?.length !== 0 && <ZonePicker />}
+        <a
+          class="nav-link"
+          href="/delivery"
+          aria-current={view.value === 'delivery' ? 'page' : undefined}
+          data-testid="nav-delivery"
+          onClick={(e) => {
+            if (e.ctrlKey || e.metaKey || e.shiftKey) return;
+            e.preventDefault();
+            showDelivery();
+          }}
+        >
+          Delivery
+        </a>
         <span class="grow" />
-        {zone.value !== null && (
+        {view.value === 'delivery' && <RangePicker />}
+        {view.value === 'traffic' && zone.value !== null && (
           <>
             <LiveSwitch />
             <RangePicker />
@@ -51,7 +65,7 @@ export function Header() {
           </button>
         </div>
       </div>
-      <span class="progress" hidden={!dash.stale.value} />
+      <span class="progress" hidden={!(view.value === 'delivery' ? delivery : dash).stale.value} />
     </header>
   );
 }
