@@ -134,6 +134,13 @@ func TestPath_EveryRequestOfARealNginxOnceThroughKill(t *testing.T) {
 		t.Logf("start with data took %s", took)
 		settle(t, s, e, began, 10*time.Second)
 	})
+	t.Run("ledger_says_complete", func(t *testing.T) {
+		waitFor(t, 20*time.Second, "the ledger to close", func() error {
+			out, err := s.run("ledger", "--since", "1h")
+			t.Log(out)
+			return err
+		})
+	})
 	t.Run("record_on_the_bus_is_plain_capnp", func(t *testing.T) { checkBusRecords(t, s, e) })
 	t.Run("page_shows_what_the_api_says", func(t *testing.T) { checkPage(t, s) })
 }
