@@ -186,7 +186,8 @@ func verdict(d *analytics.Delivery) string {
 		edges = "1 edge"
 	}
 	t := &d.Totals
-	line := fmt.Sprintf("%s events from %s, %s lost, %s duplicate batches dropped, %s late", grouped(t.Stored), edges, grouped(t.Dropped), grouped(t.Duplicates), grouped(t.Late))
+	line := fmt.Sprintf("%s events from %s, %s lost, %s duplicate batches dropped, %s late, up to %s",
+		grouped(t.Stored), edges, grouped(t.Dropped), grouped(t.Duplicates), grouped(t.Late), d.Settled.UTC().Format(time.RFC3339))
 	if d.Complete {
 		return "complete: " + line
 	}

@@ -12,8 +12,8 @@ import (
 func TestLedger_OneLineAndAnExitCode(t *testing.T) {
 	var asked string
 	answers := map[bool]string{
-		true:  `{"complete":true,"reasons":[],"totals":{"stored":20000,"duplicates":1},"edges":[{"edge":"fra1"}]}`,
-		false: `{"complete":false,"reasons":["edge fra1: 2 batches never came, though later ones did"],"totals":{"stored":1234567},"edges":[{},{}]}`,
+		true:  `{"settled":"2026-03-01T12:00:00Z","complete":true,"reasons":[],"totals":{"stored":20000,"duplicates":1},"edges":[{"edge":"fra1"}]}`,
+		false: `{"settled":"2026-03-01T12:00:00Z","complete":false,"reasons":["edge fra1: 2 batches never came, though later ones did"],"totals":{"stored":1234567},"edges":[{},{}]}`,
 	}
 	complete := true
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -35,9 +35,9 @@ func TestLedger_OneLineAndAnExitCode(t *testing.T) {
 		code     int
 		out, err string
 	}{
-		{"complete", true, nil, 0, "complete: 20,000 events from 1 edge, 0 lost, 1 duplicate batches dropped, 0 late\n", ""},
+		{"complete", true, nil, 0, "complete: 20,000 events from 1 edge, 0 lost, 1 duplicate batches dropped, 0 late, up to 2026-03-01T12:00:00Z\n", ""},
 		{"not_complete", false, []string{"--since", "2026-01-01T00:00:00Z", "--until", "1d"}, exitNo,
-			"NOT complete: 1,234,567 events from 2 edges, 0 lost, 0 duplicate batches dropped, 0 late; edge fra1: 2 batches never came, though later ones did\n", ""},
+			"NOT complete: 1,234,567 events from 2 edges, 0 lost, 0 duplicate batches dropped, 0 late, up to 2026-03-01T12:00:00Z; edge fra1: 2 batches never came, though later ones did\n", ""},
 		{"json", false, []string{"--json"}, exitNo, answers[false] + "\n", ""},
 		{"wrong_token", true, []string{"--token", "another"}, exitFailure, "", "Invalid access token"},
 		{"nobody_there", true, []string{"--url", "http://127.0.0.1:1"}, exitFailure, "", "no Spate answers"},
