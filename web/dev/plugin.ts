@@ -52,6 +52,38 @@ function zoneList(res: ServerResponse, q: URLSearchParams) {
   ok(res, rows, { result_info: { page, per_page: per, count: rows.length, total_count: found.length } });
 }
 
+const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
+
+/** Two edges, one of which has lost two batches in the middle. */
+function delivery(since: number, until: number, now: number) {
+  const zero = { accepted: 0, stored: 0, pending: 0, batches: 0, bytes: 0, duplicates: 0, dropped: 0 };
+  const none = { ...zero, refused: 0, late: 0, oldest_ms: 0, missing: 0 };
+  const edge = (name: string, missing: number) => {
+    const minutes = [];
+    const totals = { ...none, missing, oldest_ms: 840 };
+    for (let t = since; t < Math.min(until, now); t += 60) {
+      const n = Math.round(3000 + 2500 * Math.sin(t / 900 + name.length));
+      minutes.push({ ...none, minute: iso(t), accepted: n, stored: n, batches: 60, bytes: n * 40, oldest_ms: 840 });
+      totals.accepted += n;
+      totals.stored += n;
+      totals.batches += 60;
+      totals.bytes += n * 40;
+    }
+    const middle = iso((since + until) / 2);
+    const gap = { epoch: '1767225600000000000', from: 1, to: 4095, missing, since: middle, until: middle };
+    return { edge: name, totals, minutes, gaps: missing ? [gap] : [] };
+  };
+  const edges = [edge('ams1', 0), edge('fra1', 2)];
+  return {
+    settled: iso(Math.min(until, now - 10)),
+    complete: false,
+    reasons: ['edge fra1: 2 batches never came, though later ones did'],
+    backlog: { known: true, messages: 1, seconds: 0.4, lost: 0 },
+    totals: { ...edges[1]!.totals, stored: edges[0]!.totals.stored + edges[1]!.totals.stored },
+    edges,
+  };
+}
+
 /** Answers a request below /client/v4, or gives false. `empty` serves an installation without any zone. */
 export function answer(req: IncomingMessage, res: ServerResponse, empty = false): boolean {
   const url = new URL(req.url ?? '/', 'http://mock');
@@ -66,6 +98,13 @@ export function answer(req: IncomingMessage, res: ServerResponse, empty = false)
   }
   if (path === '/system/status') {
     ok(res, { version: '0.0.0-mock', uptime_seconds: 1, roles: [], edges: [] });
+    return true;
+  }
+  if (path === '/system/delivery') {
+    const until = Math.ceil(moment(q.get('until'), 0, now) / 60) * 60;
+    const since = Math.floor(moment(q.get('since'), -60, now) / 60) * 60;
+    const a = delivery(since, until, now);
+    ok(res, a, { query: { since: iso(since), until: iso(until), time_delta: 1 } });
     return true;
   }
   const m = /^\/zones\/([^/]+)\/analytics\/(\w+)$/.exec(path);

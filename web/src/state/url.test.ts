@@ -11,6 +11,7 @@ describe('url', () => {
     const states: PageState[] = [
       defaults,
       { ...defaults, zone: '0123456789abcdef0123456789abcdef' },
+      { ...defaults, view: 'delivery', utc: true },
       { ...defaults, range: { kind: 'relative', minutes: 525600 }, utc: true, live: true },
       { ...defaults, range: { kind: 'absolute', from: Date.UTC(2026, 8, 1), to: Date.UTC(2026, 8, 2, 3, 4, 5) } },
       { ...defaults, live: false, dimension: 'user_agent', metric: 'bytes' },
