@@ -1,7 +1,7 @@
 // The page that shows whether everything that edges took in is stored, each once.
 
 import type { Delivery, EdgeDelivery } from '../api/types.ts';
-import { bytes, count, exact, millis, span } from '../lib/format.ts';
+import { bytes, exact, millis, span } from '../lib/format.ts';
 import { clock, dateTime, zoneName } from '../lib/time.ts';
 import { delivery } from '../state/data.ts';
 import { utc } from '../state/page.ts';
@@ -102,12 +102,8 @@ function Edges({ d }: { d: Delivery }) {
             <tr key={e.edge} data-testid="edge-row" data-key={e.edge} data-stored={e.totals.stored}>
               <th scope="row">{e.edge || 'Not known'}</th>
               {columns.map(([key, , , wrong]) => (
-                <td
-                  key={key}
-                  class={wrong && e.totals[key] > 0 ? 'num bad' : wrong ? 'num muted' : 'num'}
-                  title={exact(e.totals[key])}
-                >
-                  {count(e.totals[key])}
+                <td key={key} class={wrong && e.totals[key] > 0 ? 'num bad' : wrong ? 'num muted' : 'num'}>
+                  {exact(e.totals[key])}
                 </td>
               ))}
               <td class="num muted">{millis(e.totals.oldest_ms)}</td>
@@ -127,7 +123,7 @@ function Strip({ edge, from, to }: { edge: EdgeDelivery; from: number; to: numbe
   const most = Math.max(...list.map((c) => c.stored), 1);
   return (
     <svg
-      class="strip"
+      class="minute-strip"
       viewBox={`0 0 ${list.length} 24`}
       preserveAspectRatio="none"
       role="img"
