@@ -126,7 +126,8 @@ func (db *DB) elsewhere(c *call, begun bool, err error) bool {
 // notSent says that the server certainly did not get the statement.
 func notSent(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	var late errTimeout
+	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &late) && late.dial
 }
 
 // send sends a call to one server. begun says that fn has seen part of an answer.
@@ -136,7 +137,9 @@ func (db *DB) send(ctx context.Context, addr string, c *call, fn func(*reply) er
 		scheme = "https"
 	}
 	u := url.URL{Scheme: scheme, Host: addr, Path: "/", RawQuery: c.args.Encode()}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(c.body))
+	one, cancel := context.WithCancel(ctx)
+	defer cancel()
+	req, err := http.NewRequestWithContext(one, http.MethodPost, u.String(), bytes.NewReader(c.body))
 	if err != nil {
 		return false, err
 	}
@@ -149,16 +152,20 @@ func (db *DB) send(ctx context.Context, addr string, c *call, fn func(*reply) er
 		if errors.As(err, &ue) { // its text has the URL, and with it the statement's parameters
 			err = ue.Err
 		}
-		if ctx.Err() != nil {
-			db.kill(ctx, addr, c.id)
-		} else {
+		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			err = errTimeout{text: err.Error(), dial: notSent(err)}
+		}
+		if ctx.Err() == nil {
 			db.hosts.failed(addr)
+		}
+		if !notSent(err) {
+			db.kill(ctx, addr, c.id)
 		}
 		return false, fmt.Errorf("ask %s: %w", addr, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // what matters was read
 	db.hosts.worked(addr)
-	r := newReply(resp, db.cfg.ReadTimeout)
+	r := newReply(resp, db.cfg.ReadTimeout, cancel)
 	defer r.stop()
 	if resp.StatusCode != http.StatusOK {
 		return true, r.failure()
@@ -169,7 +176,7 @@ func (db *DB) send(ctx context.Context, addr string, c *call, fn func(*reply) er
 		err = r.end()
 	}
 	if err != nil {
-		_ = resp.Body.Close()
+		cancel()
 		if !r.over {
 			db.kill(ctx, addr, c.id)
 		}

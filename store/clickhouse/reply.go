@@ -33,20 +33,25 @@ type reply struct {
 	timer *time.Timer
 }
 
-// newReply takes an answer whose pieces may each take that long; 0 means no bound.
-func newReply(resp *http.Response, limit time.Duration) *reply {
+// newReply takes an answer whose pieces may each take that long; 0 means no bound. cancel ends the request.
+func newReply(resp *http.Response, limit time.Duration, cancel func()) *reply {
 	r := &reply{resp: resp, tag: resp.Header.Get("X-ClickHouse-Exception-Tag"), limit: limit}
-	src := bufio.NewReaderSize(resp.Body, 64<<10)
-	r.plain = src
-	if head, _ := src.Peek(17); len(head) == 17 && isBlock(head[16]) && resp.Request.URL.Query().Has("compress") {
-		r.plain = &blocks{src: src, r: compress.NewReader(src)}
-	}
 	if limit > 0 {
-		r.timer = time.AfterFunc(limit, func() {
-			_ = resp.Body.Close() // the read that waits ends with an error
-		})
+		r.timer = time.AfterFunc(limit, cancel) // the read that waits ends with an error
 	}
 	return r
+}
+
+// open looks at the first bytes: an answer, or an exception in its place, may be compressed or not.
+func (r *reply) open() {
+	src := bufio.NewReaderSize(r.resp.Body, 64<<10)
+	r.plain = src
+	if !r.resp.Request.URL.Query().Has("compress") {
+		return
+	}
+	if head, _ := src.Peek(17); len(head) == 17 && isBlock(head[16]) { // its error comes again with the first read
+		r.plain = &blocks{src: src, r: compress.NewReader(src)}
+	}
 }
 
 func (r *reply) stop() {
@@ -66,9 +71,12 @@ func (r *reply) Read(p []byte) (int, error) {
 	if r.timer != nil {
 		r.timer.Reset(r.limit) // what the caller does between two reads does not count
 	}
+	if r.plain == nil {
+		r.open()
+	}
 	n, err := r.plain.Read(p)
 	if r.timer != nil && !r.timer.Stop() && n == 0 && err != nil {
-		err = fmt.Errorf("no data for %s: %w", r.limit, errTimeout{})
+		err = errTimeout{text: fmt.Sprintf("no data for %s", r.limit)}
 	}
 	r.read += int64(n)
 	r.keep(p[:n])
@@ -156,11 +164,15 @@ func (r *reply) failure() error {
 	return e
 }
 
-// errTimeout is retriable, as a [net.Error].
-type errTimeout struct{}
+// errTimeout is a bound of this package that was passed. It is retriable, as a [net.Error]; the library's own errors of
+// that kind say that they are [context.DeadlineExceeded], which is the caller's.
+type errTimeout struct {
+	text string
+	dial bool // the server was not reached
+}
 
 // Error implements error.
-func (errTimeout) Error() string { return "timeout" }
+func (e errTimeout) Error() string { return e.text }
 
 // Timeout implements [net.Error].
 func (errTimeout) Timeout() bool { return true }
