@@ -39,12 +39,12 @@ local SLOTS = 48
 local ALWAYS = {
   { "binary_remote_addr", CLIENT_IP }, { "request", REQUEST_LINE }, { "host", HOST }, { "scheme", SCHEME },
   { "http_referer", REFERER }, { "http_user_agent", USER_AGENT }, { "remote_user", USER },
-  { "http_x_forwarded_for", FORWARDED_FOR }, { "sent_http_content_type", CONTENT_TYPE, fresh = true },
-  { "upstream_cache_status", CACHE, fresh = true }, { "server_name", SERVER_NAME }, { "limit_req_status", LIMIT_REQ },
-  { "request_length", REQUEST_BYTES, fresh = true }, { "bytes_sent", SENT, fresh = true },
-  { "body_bytes_sent", BODY, fresh = true }, { "connection", CONNECTION }, { "connection_requests", REQUESTS },
-  { "pipe", PIPE }, { "request_completion", COMPLETION, fresh = true },
-  { "upstream_addr", UPSTREAM, fresh = true }, { "gzip_ratio", RATIO, fresh = true, alias = "spate_gzip_ratio" },
+  { "http_x_forwarded_for", FORWARDED_FOR }, { "sent_http_content_type", CONTENT_TYPE },
+  { "upstream_cache_status", CACHE }, { "server_name", SERVER_NAME }, { "limit_req_status", LIMIT_REQ },
+  { "request_length", REQUEST_BYTES }, { "bytes_sent", SENT },
+  { "body_bytes_sent", BODY }, { "connection", CONNECTION }, { "connection_requests", REQUESTS },
+  { "pipe", PIPE }, { "request_completion", COMPLETION },
+  { "upstream_addr", UPSTREAM }, { "gzip_ratio", RATIO, alias = "spate_gzip_ratio" },
 }
 local TARGET = { { "request_method", METHOD }, { "request_uri", PATH }, { "server_protocol", PROTOCOL } }
 local WITH_TLS = {
@@ -52,13 +52,13 @@ local WITH_TLS = {
   { "ssl_client_verify", CLIENT_VERIFY }, { "ssl_session_reused", REUSED },
 }
 local WITH_UPSTREAM = {
-  { "upstream_status", U_STATUS, fresh = true }, { "upstream_connect_time", U_CONNECT, fresh = true },
-  { "upstream_header_time", U_HEADER, fresh = true }, { "upstream_response_time", U_TIME, fresh = true },
-  { "upstream_bytes_sent", U_SENT, fresh = true }, { "upstream_bytes_received", U_RECEIVED, fresh = true },
+  { "upstream_status", U_STATUS }, { "upstream_connect_time", U_CONNECT },
+  { "upstream_header_time", U_HEADER }, { "upstream_response_time", U_TIME },
+  { "upstream_bytes_sent", U_SENT }, { "upstream_bytes_received", U_RECEIVED },
 }
 local PER_CONNECTION = { { "server_addr", SERVER_ADDR }, { "server_port", SERVER_PORT } }
 local CLIENT_PORT = { { "remote_port", PORT } }
-local ROUND_TRIP = { { "tcpinfo_rtt", RTT, moving = true, fresh = true } }
+local ROUND_TRIP = { { "tcpinfo_rtt", RTT, moving = true } }
 
 -- Values of the request at hand, by slot.
 local ptr = ffi.new("const unsigned char *[?]", SLOTS)
@@ -365,15 +365,17 @@ local function new(options, ring, r)
   -- An id of ours costs less than nginx's, and is as good when nobody else has seen one.
   local own_ray = not vars.indexed(r, "request_id")
   if not own_ray then
-    list[#list + 1] = { "request_id", RAY }
+    list[#list + 1] = { "request_id", RAY, stored = true }
   end
   if options.threat or vars.known(r, "spate_threat") then
-    list[#list + 1] = { "spate_threat", THREAT }
+    list[#list + 1] = { "spate_threat", THREAT, stored = true }
   end
-  local read_always, read_target = vars.new(list, ptr, len, r), vars.new(TARGET, ptr, len, r)
-  local read_tls, read_upstream = vars.new(WITH_TLS, ptr, len, r), vars.new(WITH_UPSTREAM, ptr, len, r)
-  local read_connection, read_rtt = vars.new(PER_CONNECTION, ptr, len, r), vars.new(ROUND_TRIP, ptr, len, r)
-  local read_port = vars.new(CLIENT_PORT, ptr, len, r)
+  local found = vars.find(list, TARGET, WITH_TLS, WITH_UPSTREAM, PER_CONNECTION, ROUND_TRIP, CLIENT_PORT)
+  local function reader(of)
+    return vars.new(of, ptr, len, r, found)
+  end
+  local read_always, read_target, read_tls, read_upstream = reader(list), reader(TARGET), reader(WITH_TLS), reader(WITH_UPSTREAM)
+  local read_connection, read_rtt, read_port = reader(PER_CONNECTION), reader(ROUND_TRIP), reader(CLIENT_PORT)
 
   local ray = own_ray and options.ray or ""
   local http, http_ray, template_words = new_template("http", options.edge, options.colo, ray)

@@ -33,8 +33,7 @@ void *malloc(size_t n);
 char *strerror(int errnum);
 
 spate_value *ngx_http_get_variable(void *r, spate_str *name, uintptr_t key);
-spate_value *ngx_http_get_indexed_variable(void *r, uintptr_t index);
-spate_value *ngx_http_get_flushed_variable(void *r, uintptr_t index);
+typedef int (*spate_get)(void *r, spate_value *v, uintptr_t data);
 intptr_t ngx_atoi(const unsigned char *line, size_t n);
 ]]
 

@@ -1,16 +1,14 @@
 -- Reading nginx variables without making Lua strings: names in, pointers and lengths out.
 --
 -- Each variable is read in the cheapest way that works for it, found out once, with the first request of the worker:
---   indexed   the configuration mentions the variable (deploy/nginx/spate.conf does, in a map that nobody asks), so nginx has
---             given it a number; one call with the number, no look-up. The number is found by comparing addresses: the
---             look-up by name of an indexed variable gives the address of its slot in an array.
---   keyed     look-up by name with a precomputed hash.
---   portable  the interface of the nginx Lua module, when the nginx binary does not export the two functions above, or
---             when they gave another answer than this one.
+--   direct    call the function with which nginx computes it (handlers.lua)
+--   keyed     look it up by name with a precomputed hash, by a function that nginx exports
+--   portable  the interface of the nginx Lua module, when the two above cannot be had, or gave another answer than this one
 -- Pointers are valid until the request is gone.
 
 local ffi = require "ffi"
 local bit = require "bit"
+local handlers = require "spate.handlers"
 local sys = require "spate.sys"
 
 local C = ffi.C
@@ -28,14 +26,16 @@ local function key_of(name)
   return key
 end
 
--- buffers is what the functions below need for a list of variables.
+-- buffers is what the functions made below use.
 local function buffers(list, ptr, len)
   local b = {
-    list = list,
     ptr = ptr,
     len = len,
     key = ffi.new("uintptr_t[?]", #list),
     name = ffi.new("spate_str[?]", #list),
+    names = {},
+    value = ffi.new("spate_value[?]", #list),
+    get = {},
     low = ffi.new("char[128]"),
     out = ffi.new("char *[1]"),
     out_len = ffi.new("size_t[1]"),
@@ -43,6 +43,7 @@ local function buffers(list, ptr, len)
   }
   for i, p in ipairs(list) do
     local name = p.alias or p[1]
+    b.names[i] = name -- the pointers below do not keep it
     b.key[i - 1] = key_of(name)
     b.name[i - 1].data, b.name[i - 1].len = ffi.cast("const unsigned char *", name), #name
   end
@@ -71,43 +72,44 @@ local function lookup(r, name)
   return C.ngx_http_get_variable(r, s, ffi.cast("uintptr_t", key_of(name)))
 end
 
--- index_of gives the number of an indexed variable, or nil. Two look-ups of an indexed one give the same address.
-local function index_of(r, name)
-  local one = lookup(r, name)
-  if one == nil or one ~= lookup(r, name) then
-    return nil
-  end
-  local base = C.ngx_http_get_indexed_variable(r, 0)
-  local index = base ~= nil and tonumber(one - base)
-  if not index or index < 0 or index > 65535 or C.ngx_http_get_indexed_variable(r, index) ~= one then
-    return nil
-  end
-  return index
-end
-
--- index_between gives the number of the variable that the configuration mentions between these two, or nil.
-local function index_between(r, before, after)
-  local a, b = index_of(r, before), index_of(r, after)
-  return a and b == a + 2 and a + 1 or nil
-end
-
--- fast says whether nginx's own functions are there and give the same values as the Lua module.
-local function fast(b, r)
-  if not (sys.exported("ngx_http_get_variable") and sys.exported("ngx_http_get_flushed_variable")
-    and sys.exported("ngx_http_get_indexed_variable")) then
+-- fast says whether nginx's own look-up is there and gives the same values as the Lua module.
+local function fast(b, r, list)
+  if not sys.exported("ngx_http_get_variable") then
     return false
   end
-  for _, p in ipairs(b.list) do
-    local name = p.alias or p[1]
-    if not p.moving and text_of(lookup(r, name)) ~= portable(b, r, name) then
+  for i, p in ipairs(list) do
+    if not p.moving and text_of(lookup(r, b.names[i])) ~= portable(b, r, b.names[i]) then
       return false
     end
   end
   return true
 end
 
-local INDEXED = [[
-  v = C.ngx_http_get_$kind_variable(r, $index)
+-- direct_of gives the function for a variable of the list that computes the value which the Lua module gives, or nil.
+local function direct_of(b, r, i, p, found)
+  local h = found[p[1]]
+  if not h or p.stored then
+    return nil
+  end
+  local get = ffi.cast("spate_get", ffi.cast("uintptr_t", h.get))
+  local ok = get(r, b.value + i, h.data) == 0
+  local value = ok and text_of(b.value[i]) or nil
+  if p.moving or (value or "") == (portable(b, r, b.names[i + 1]) or "") then
+    return get
+  end
+end
+
+local DIRECT = [[
+  if get$i(r, value + $i, $data) == 0 then
+    bits = value[$i].bits
+    len[$slot] = band(bits, $length, bnot(arshift(lshift(bits, 1), 31)))
+    ptr[$slot] = value[$i].data
+  else
+    len[$slot] = 0
+  end
+]]
+local KEYED = [[
+  v = C.ngx_http_get_variable(r, name + $i, key[$i])
   if v ~= nil then
     bits = v.bits
     len[$slot] = band(bits, $length, bnot(arshift(lshift(bits, 1), 31)))
@@ -116,7 +118,6 @@ local INDEXED = [[
     len[$slot] = 0
   end
 ]]
-local KEYED = INDEXED:gsub("^[^\n]*", "  v = C.ngx_http_get_variable(r, name + $i, key[$i])")
 local PORTABLE = [[
   if C.ngx_http_lua_ffi_var_get(r, name[$i].data, name[$i].len, low, 0, out, out_len, err) == 0 then
     len[$slot] = tonumber(out_len[0])
@@ -127,54 +128,51 @@ local PORTABLE = [[
 ]]
 local FUNCTION = [[
 local ffi, bit, b = ...
-local C, ptr, len, key, name = ffi.C, b.ptr, b.len, b.key, b.name
+local C, ptr, len, key, name, value = ffi.C, b.ptr, b.len, b.key, b.name, b.value
 local low, out, out_len, err = b.low, b.out, b.out_len, b.err
 local band, bnot, lshift, arshift = bit.band, bit.bnot, bit.lshift, bit.arshift
+$heads
 return function(r)
   local v, bits
 $body
 end
 ]]
 
--- number_of gives the number of a variable of the list, or nil.
-local function number_of(r, p)
-  if p.alias then
-    local index = index_between(r, "spate_before", "spate_after")
-    if index then
-      return index
-    end
-  end
-  return index_of(r, p.alias or p[1])
-end
-
 -- new takes a list of { name, slot } and makes a function(r) that leaves the value of each variable at ptr[slot] and its
--- length, 0 when there is none, at len[slot]. r is a request to try the ways with. Of an entry may be true:
---   moving  the variable changes while one looks
---   fresh   it may have been asked for while the request was not finished, so it is computed anew
--- and alias names a variable that has the value of this one, which nginx does not find by its name; the number of such a
--- one is between those of spate_before and spate_after if deploy/nginx/spate.conf is the first to mention it.
+-- length, 0 when there is none, at len[slot]. r is a request to try the ways with; found is what handlers.find gave. An
+-- entry may say:
+--   moving = true  the variable changes while one looks
+--   stored = true  it keeps its value over the request (as those of set and map do), so it must be looked up
+--   alias = name   nginx does not find it by its own name, only by this one
 --
 -- The function has no loops, because LuaJIT makes one piece of machine code of the whole log phase only when there is no
 -- loop in it.
-local function new(list, ptr, len, r)
+local function new(list, ptr, len, r, found)
   local b = buffers(list, ptr, len)
-  local trusted = fast(b, r)
-  local body = {}
+  local trusted = fast(b, r, list)
+  local heads, body = {}, {}
   for i, p in ipairs(list) do
-    local index = trusted and number_of(r, p)
-    local way = index and INDEXED or trusted and KEYED or PORTABLE
+    b.get[i - 1] = direct_of(b, r, i - 1, p, found)
+    local way = b.get[i - 1] and DIRECT or trusted and KEYED or PORTABLE
+    if way == DIRECT then
+      heads[#heads + 1] = ("local get%d = b.get[%d]"):format(i - 1, i - 1)
+    end
     body[i] = way:gsub("%$(%l+)", {
-      index = index, slot = p[2], i = i - 1, length = LENGTH, kind = p.fresh and "flushed" or "indexed",
+      slot = p[2], i = i - 1, length = LENGTH, data = way == DIRECT and ("%.0f"):format(found[p[1]].data),
     })
   end
-  local source = FUNCTION:gsub("%$body", function() return table.concat(body) end)
+  local source = FUNCTION:gsub("%$(%l+)", { heads = table.concat(heads, "\n"), body = table.concat(body) })
   return assert(loadstring(source, "=spate.vars"))(ffi, bit, b)
 end
 
--- indexed says whether the configuration mentions the variable, so that all who ask get the same value.
+-- indexed says whether the configuration mentions the variable, so that all who ask get the same value: then two look-ups
+-- give the same address.
 local function indexed(r, name)
-  return sys.exported("ngx_http_get_variable") and sys.exported("ngx_http_get_indexed_variable")
-    and index_of(r, name) ~= nil
+  if not sys.exported("ngx_http_get_variable") then
+    return false
+  end
+  local one = lookup(r, name)
+  return one ~= nil and one == lookup(r, name)
 end
 
 -- known says whether the variable exists, as far as one can tell: one that is not mentioned and has no value does not.
@@ -182,4 +180,15 @@ local function known(r, name)
   return indexed(r, name) or (sys.exported("ngx_http_get_variable") and text_of(lookup(r, name)) ~= nil)
 end
 
-return { new = new, indexed = indexed, known = known }
+-- find looks for the handlers of all variables in some lists.
+local function find(...)
+  local names = {}
+  for _, list in ipairs { ... } do
+    for _, p in ipairs(list) do
+      names[#names + 1] = p[1]
+    end
+  end
+  return handlers.find(names, key_of)
+end
+
+return { new = new, indexed = indexed, known = known, find = find }
