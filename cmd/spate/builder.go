@@ -177,6 +177,9 @@ func (b *builder) buildZones() (lifecycle.Part, error) {
 }
 
 func (b *builder) buildLoader() (lifecycle.Part, error) {
+	if b.ledger == nil {
+		return nil, errors.New("the ledger comes before the loader in a list of parts")
+	}
 	shared, err := enrich.New(b.cfg.Enrich, enrich.Deps{Logger: b.component(partLoader), Registerer: b.reg})
 	if err != nil {
 		return nil, err

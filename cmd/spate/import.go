@@ -177,7 +177,7 @@ func (b *builder) importParts(ctx context.Context) ([]lifecycle.Named, forward.D
 		}, nil
 	}
 	var parts []lifecycle.Named
-	for _, name := range []partName{partStore, partBroker, partZones, partBus, partLoader, partGateway} {
+	for _, name := range []partName{partStore, partBroker, partZones, partBus, partLedger, partLoader, partGateway} {
 		p, err := b.part(name)
 		if err != nil {
 			return nil, forward.Destination{}, fmt.Errorf("%s: %w", name, err)
