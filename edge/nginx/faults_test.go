@@ -2,6 +2,7 @@ package nginx_test
 
 import (
 	"fmt"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -111,7 +112,10 @@ func TestModule_ReloadAndQuitLoseNothing(t *testing.T) {
 					return
 				default:
 				}
-				get(t, addr, 50)
+				if err := request(addr, 50); err != nil {
+					t.Error(err)
+					return
+				}
 				sent.Add(50)
 			}
 		})
@@ -168,6 +172,32 @@ func TestModule_KilledWorkerLosesOnlyItsMemory(t *testing.T) {
 		t.Errorf("%d streams and %d duplicates, want 2 and 0", len(streams), duplicates)
 	}
 }
+
+func TestModule_GivesEveryRequestAnIDOfItsOwn(t *testing.T) {
+	port := ports(t, 1)[0]
+	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	s := start(t, "worker_processes 2;\nevents { worker_connections 256; }", simple(port), nginx.Options{})
+	sink := auto()
+	s.listen(t, sink)
+	s.run(t, addr)
+	for range 4 {
+		get(t, addr, 700)
+	}
+	wait(t, sink, 2800)
+	seen := map[string]bool{}
+	events, _ := received(t, sink)
+	for _, e := range events {
+		seen[string(e.RayID)] = true
+		if !hexID.Match(e.RayID) {
+			t.Fatalf("id %q", e.RayID)
+		}
+	}
+	if len(seen) != len(events) {
+		t.Errorf("%d ids for %d requests", len(seen), len(events))
+	}
+}
+
+var hexID = regexp.MustCompile("^[0-9a-f]{32}$")
 
 func TestModule_ServesWithoutItsFilesAndWithWrongOptions(t *testing.T) {
 	for name, o := range map[string]nginx.Options{

@@ -272,9 +272,15 @@ func ports(t testing.TB, n int) []int {
 // get makes n requests over one connection and returns when all are answered.
 func get(t testing.TB, addr string, n int) {
 	t.Helper()
+	if err := request(addr, n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func request(addr string, n int) error {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer c.Close()
 	var b strings.Builder
@@ -286,10 +292,10 @@ func get(t testing.TB, addr string, n int) {
 		fmt.Fprintf(&b, "GET /index.html?n=%d HTTP/1.1\r\nHost: a.test\r\n%s\r\n", i, last)
 	}
 	go func() { _, _ = c.Write([]byte(b.String())) }()
-	got := readAll(c)
-	if answers := strings.Count(got, "HTTP/1.1 200"); answers != n {
-		t.Fatalf("%d answers to %d requests", answers, n)
+	if answers := strings.Count(readAll(c), "HTTP/1.1 200"); answers != n {
+		return fmt.Errorf("%d answers to %d requests", answers, n)
 	}
+	return nil
 }
 
 func readAll(c net.Conn) string {

@@ -1,40 +1,30 @@
--- Writes the finished request as one message of event/http.capnp, in standard framing, straight into the ring.
---
--- The layout: one word of framing, one of root pointer, 13 words of data, 25 pointers, two words for each of the two
--- addresses, one for the method and two for the protocol of ordinary requests, the constant texts (scheme, edge, colo, the
--- request id when it is ours), then the other texts, each ended by NUL and padded to 8 bytes. All up to the constant texts is
--- a template that is copied. The offsets below are those of
--- event/fields.go; a test of package edge/nginx reads what this file writes with that package and with the capnp tool.
+-- Records the finished request: reads what nginx knows of it (vars.lua) and writes it as one message (message.lua) straight
+-- into the ring.
 
 local ffi = require "ffi"
 local bit = require "bit"
+local message = require "spate.message"
+local slots = require "spate.slots"
 local sys = require "spate.sys"
+local values = require "spate.values"
 local vars = require "spate.vars"
 
 local C = ffi.C
 local band, bor, lshift, rshift = bit.band, bit.bor, bit.lshift, bit.rshift
-local floor, min, max = math.floor, math.min, math.max
-
-local DATA_WORDS, POINTERS = 13, 25 -- of the message
-local POINTER_WORD = 2 + DATA_WORDS -- where the pointers begin, in words
-local IP_WORD = POINTER_WORD + POINTERS -- where the client's address is; the server's is two words behind
-local METHOD_WORD = IP_WORD + 4
-local PROTOCOL_WORD = METHOD_WORD + 1
-local CONSTANT_WORD = PROTOCOL_WORD + 2 -- where the constant texts begin
-local MAX_MESSAGE = 256 * 1024 -- event.MaxMessage
-local SHORT_TEXT = 8 * 1024 -- event.MaxText: what is left of each text of an event that would be larger
-
--- Pointers of the message, by the names of http.capnp.
-local CLIENT_IP, SERVER_IP, HOST, METHOD, SCHEME, PATH, QUERY, PROTOCOL = 0, 1, 2, 3, 4, 5, 6, 7
-local REFERER, USER_AGENT, USER, FORWARDED_FOR, CONTENT_TYPE = 8, 9, 10, 11, 12
-local SSL_PROTOCOL, SSL_CIPHER, SSL_NAME, CLIENT_VERIFY, ORIGIN, CACHE = 13, 14, 15, 16, 17, 18
-local RAY, SERVER_NAME, EDGE, COLO, LIMIT_REQ, THREAT = 19, 20, 21, 22, 23, 24
-
--- Slots of values that are not texts of the message.
-local REQUEST_BYTES, SENT, BODY, CONNECTION, REQUESTS, PORT, PIPE, COMPLETION = 25, 26, 27, 28, 29, 30, 31, 32
-local UPSTREAM, RATIO, REQUEST_LINE, SERVER_ADDR, SERVER_PORT, RTT, REUSED = 33, 34, 35, 36, 37, 38, 39
-local U_STATUS, U_CONNECT, U_HEADER, U_TIME, U_SENT, U_RECEIVED = 40, 41, 42, 43, 44, 45
-local SLOTS = 48
+local floor, min = math.floor, math.min
+local ptr, len = slots.ptr, slots.len
+local digits, number, is, total, last = values.digits, values.number, values.is, values.total, values.last
+local cut, split, raw, lower_cache_status = values.cut, values.split, values.raw, values.lower_cache_status
+local clip, new_template, new_ray = message.clip, message.new_template, message.new_ray
+local POINTERS, POINTER_WORD, IP_WORD, METHOD_WORD, PROTOCOL_WORD, MAX_MESSAGE = slots.POINTERS, slots.POINTER_WORD, slots.IP_WORD, slots.METHOD_WORD, slots.PROTOCOL_WORD, slots.MAX_MESSAGE
+local SHORT_TEXT, CLIENT_IP, SERVER_IP, HOST, METHOD, SCHEME = slots.SHORT_TEXT, slots.CLIENT_IP, slots.SERVER_IP, slots.HOST, slots.METHOD, slots.SCHEME
+local PATH, PROTOCOL, REFERER, USER_AGENT, USER, FORWARDED_FOR = slots.PATH, slots.PROTOCOL, slots.REFERER, slots.USER_AGENT, slots.USER, slots.FORWARDED_FOR
+local CONTENT_TYPE, SSL_PROTOCOL, SSL_CIPHER, SSL_NAME, CLIENT_VERIFY, ORIGIN = slots.CONTENT_TYPE, slots.SSL_PROTOCOL, slots.SSL_CIPHER, slots.SSL_NAME, slots.CLIENT_VERIFY, slots.ORIGIN
+local CACHE, RAY, SERVER_NAME, LIMIT_REQ, THREAT, REQUEST_BYTES = slots.CACHE, slots.RAY, slots.SERVER_NAME, slots.LIMIT_REQ, slots.THREAT, slots.REQUEST_BYTES
+local SENT, BODY, CONNECTION, REQUESTS, PORT, PIPE = slots.SENT, slots.BODY, slots.CONNECTION, slots.REQUESTS, slots.PORT, slots.PIPE
+local COMPLETION, UPSTREAM, RATIO, REQUEST_LINE, SERVER_ADDR, SERVER_PORT = slots.COMPLETION, slots.UPSTREAM, slots.RATIO, slots.REQUEST_LINE, slots.SERVER_ADDR, slots.SERVER_PORT
+local RTT, REUSED, U_STATUS, U_CONNECT, U_HEADER, U_TIME = slots.RTT, slots.REUSED, slots.U_STATUS, slots.U_CONNECT, slots.U_HEADER, slots.U_TIME
+local U_SENT, U_RECEIVED = slots.U_SENT, slots.U_RECEIVED
 
 local ALWAYS = {
   { "binary_remote_addr", CLIENT_IP }, { "request", REQUEST_LINE }, { "host", HOST }, { "scheme", SCHEME },
@@ -60,121 +50,6 @@ local PER_CONNECTION = { { "server_addr", SERVER_ADDR }, { "server_port", SERVER
 local CLIENT_PORT = { { "remote_port", PORT } }
 local ROUND_TRIP = { { "tcpinfo_rtt", RTT, moving = true } }
 
--- Values of the request at hand, by slot.
-local ptr = ffi.new("const unsigned char *[?]", SLOTS)
-local len = ffi.new("int32_t[?]", SLOTS)
-
-local function digits(p, n)
-  local v = 0
-  for i = 0, n - 1 do
-    local d = p[i] - 48
-    if d < 0 or d > 9 then
-      return v
-    end
-    v = v * 10 + d
-  end
-  return v
-end
-
-local function nginx_digits(p, n)
-  local v = max(tonumber(C.ngx_atoi(p, n)), 0)
-  return v
-end
-
--- number reads an unsigned decimal.
-local number = sys.exported("ngx_atoi") and nginx_digits or digits
-
--- is gives 1 when the value in a slot begins with the byte, else 0.
-local function is(slot, byte)
-  if len[slot] > 0 and ptr[slot][0] == byte then
-    return 1
-  end
-  return 0
-end
-
--- total adds up the numbers of a list like "0.001, - : 2.5", in thousandths.
-local function total(slot)
-  local p, sum, whole, scale = ptr[slot], 0, 0, 0
-  for i = 0, len[slot] - 1 do
-    local c = p[i]
-    if c >= 48 and c <= 57 then
-      if scale == 0 then
-        whole = whole * 10 + (c - 48)
-      else
-        sum = sum + (c - 48) * scale
-        scale = scale / 10
-      end
-    elseif c == 46 then
-      scale = 100
-    else
-      sum, whole, scale = sum + whole * 1000, 0, 0
-    end
-  end
-  return floor(sum + whole * 1000 + 0.5)
-end
-
--- last gives the number of entries of a list like "a, b : c", and where the last one begins. " : " stands between the
--- upstreams of one internal redirect and the next, and may have nothing on one side.
-local function last(slot)
-  local p, n, count, from = ptr[slot], len[slot], 0, 0
-  local i = 0
-  while i < n do
-    local step = 0
-    if p[i] == 44 and i + 1 < n and p[i + 1] == 32 then
-      step = 2
-    elseif p[i] == 32 and i + 2 < n and p[i + 1] == 58 and p[i + 2] == 32 then
-      step = 3
-    end
-    if step > 0 then
-      count = count + (i > from and 1 or 0)
-      i = i + step
-      from = i
-    else
-      i = i + 1
-    end
-  end
-  return count + (n > from and 1 or 0), from
-end
-
--- cut ends the text in a slot at its first NUL, if there is one.
-local function cut(slot)
-  local n = len[slot]
-  if n > 0 then
-    local nul = C.memchr(ptr[slot], 0, n)
-    if nul ~= nil then
-      len[slot] = ffi.cast("const unsigned char *", nul) - ptr[slot]
-    end
-  end
-end
-
--- split parts the request target in PATH at its first question mark.
-local function split()
-  local p, n = ptr[PATH], len[PATH]
-  len[QUERY] = 0
-  if n == 0 then
-    return
-  end
-  local mark = C.memchr(p, 63, n)
-  if mark ~= nil then
-    local k = ffi.cast("const unsigned char *", mark) - p
-    len[PATH] = k
-    ptr[QUERY], len[QUERY] = p + (k + 1), n - k - 1
-  end
-end
-
-local lower = {}
-for _, s in ipairs { "MISS", "BYPASS", "EXPIRED", "STALE", "UPDATING", "REVALIDATED", "HIT" } do
-  local low = s:lower()
-  lower[s] = ffi.new("char[?]", #low + 1, low)
-end
-
-local function lower_cache_status()
-  local s = lower[ffi.string(ptr[CACHE], len[CACHE])]
-  if s then
-    ptr[CACHE] = ffi.cast("const unsigned char *", s)
-  end
-end
-
 -- Facts that hold for a connection, in a small cache addressed by the connection's serial number.
 local CONNECTIONS = 1024
 local connections = ffi.new([[struct {
@@ -186,150 +61,6 @@ local connections = ffi.new([[struct {
   uint8_t ip[16];
 }[?]
 ]], CONNECTIONS)
-
--- raw puts the request line as the client sent it into PATH, up to its first NUL: without the method and the protocol, if
--- nginx understood these, though it could not make a request target of it.
-local function raw()
-  cut(REQUEST_LINE)
-  local p, n = ptr[REQUEST_LINE], len[REQUEST_LINE]
-  local m = len[METHOD]
-  if m > 0 and n > m and ffi.string(p, m) == ffi.string(ptr[METHOD], m) and p[m] == 32 then
-    p, n = p + (m + 1), n - m - 1
-  end
-  local protocol = n > 0 and ffi.string(p, n):find(" HTTP/[0-9.]*$")
-  ptr[PATH], len[PATH] = p, protocol and protocol - 1 or n
-end
-
--- Texts that most requests have, and groups of texts that most requests have none of.
-local COMMON = { HOST, PATH, USER_AGENT, CONTENT_TYPE, SERVER_NAME }
-local SELDOM = {
-  { QUERY, REFERER, FORWARDED_FOR }, { METHOD, PROTOCOL },
-  { SSL_PROTOCOL, SSL_CIPHER, SSL_NAME, CLIENT_VERIFY }, { USER, ORIGIN, CACHE, RAY, LIMIT_REQ, THREAT },
-}
-
-local function sum_of(list)
-  local terms = {}
-  for k, i in ipairs(list) do
-    terms[k] = "len[" .. i .. "]"
-  end
-  return table.concat(terms, " + ")
-end
-
--- compile makes a function of Lua text. Below, texts are unrolled instead of looped over, with hardly a branch, for the
--- same reason as in vars.lua; and sums stand inside bit operations, which keeps them in integer registers.
-local function compile(source, ...)
-  return assert(loadstring(table.concat(source), "=spate.encode"))(ffi, bit, ...)
-end
-
--- new_measure makes measure(): the bytes of all texts that are not constant.
-local function new_measure()
-  local source = { "local ffi, bit, len = ...\nlocal tobit = bit.tobit\nreturn function()\n  local sum = tobit(" }
-  source[2] = sum_of(COMMON)
-  for _, group in ipairs(SELDOM) do
-    source[#source + 1] = " + " .. sum_of(group)
-  end
-  source[#source + 1] = ")\n  return sum\nend"
-  return compile(source, len)
-end
-
--- clip cuts every text that is longer than longest.
-local function clip(longest)
-  for i = HOST, THREAT do
-    len[i] = min(len[i], longest)
-  end
-end
-
-local WRITE_TEXT = [[
-  n = len[$i]
-  mask = arshift(0 - n, 31)
-  count = band(n + 1, mask)
-  words = rshift(count + 7, 3)
-  b32[pointer2 + $twice] = band(bor(lshift(to - pointer - $behind, 2), 1), mask)
-  b32[pointer2 + $twice + 1] = band(bor(lshift(count, 3), 2), mask)
-  b64[to + band(words - 1, mask)] = 0
-  copy(b8 + lshift(to, 3), ptr[$i], n)
-  to = tobit(to + words)
-]]
-
--- new_writer makes write_texts(to, pointer, pointer2): it puts the texts at the word to and the pointers to them at the
--- word pointer (pointer2 is twice that), and gives the word behind the texts. A text that is absent gets a null pointer;
--- the word that is cleared for it belongs to the text that comes next, or to nobody.
-local function new_writer(ring)
-  local source = { [[
-local ffi, bit, ptr, len, b8, b32, b64 = ...
-local band, bor, lshift, rshift, arshift, tobit = bit.band, bit.bor, bit.lshift, bit.rshift, bit.arshift, bit.tobit
-local copy = ffi.copy
-return function(to, pointer, pointer2)
-  local n, mask, count, words
-]] }
-  local function add(i)
-    source[#source + 1] = WRITE_TEXT:gsub("%$(%l+)", { i = i, twice = 2 * i, behind = i + 1 })
-  end
-  for _, i in ipairs(COMMON) do
-    add(i)
-  end
-  for _, group in ipairs(SELDOM) do
-    source[#source + 1] = "  if " .. sum_of(group) .. " > 0 then\n"
-    for _, i in ipairs(group) do
-      add(i)
-    end
-    source[#source + 1] = "  end\n"
-  end
-  source[#source + 1] = "  return to\nend"
-  return compile(source, ptr, len, ring.b8, ring.b32, ring.b64)
-end
-
--- new_template makes what all messages of this worker with this scheme begin with, as words; it gives these, their number,
--- and a pointer to the request id among them.
-local function new_template(scheme, edge, colo, ray)
-  local words = CONSTANT_WORD + 1 + rshift(#edge + 8, 3) + rshift(#colo + 8, 3) + rshift(#ray + 8, 3)
-  local t = ffi.new("int64_t[?]", words + 1)
-  local t32, t8 = ffi.cast("uint32_t *", t), ffi.cast("uint8_t *", t)
-  t32[3] = bor(DATA_WORDS, lshift(POINTERS, 16))
-  local to
-  local function put(i, text)
-    local at = t8 + to * 8
-    if #text > 0 then
-      local pointer = POINTER_WORD + i
-      t32[pointer * 2] = bor(lshift(to - pointer - 1, 2), 1)
-      t32[pointer * 2 + 1] = bor(lshift(#text + 1, 3), 2)
-      ffi.copy(at, text, #text)
-      to = to + rshift(#text + 8, 3)
-    end
-    return at
-  end
-  to = METHOD_WORD
-  put(METHOD, "GET")
-  put(PROTOCOL, "HTTP/1.1")
-  put(SCHEME, scheme)
-  put(EDGE, edge)
-  put(COLO, colo)
-  return t, put(RAY, ray), to
-end
-
--- new_ray makes next_ray(), which counts up the last 12 of the 32 hexadecimal digits at the places given; the first 20 are
--- random, and this worker's.
-local function new_ray(one, two)
-  one, two = ffi.cast("uint16_t *", one), ffi.cast("uint16_t *", two)
-  local hex = ffi.new("uint16_t[256]")
-  for i = 0, 255 do
-    local s = ("%02x"):format(i)
-    hex[i] = s:byte(1) + s:byte(2) * 256
-  end
-  local low, high = 0, 0
-  return function()
-    low = band(low + 1, 0xffffff)
-    local a, b, c = hex[rshift(low, 16)], hex[band(rshift(low, 8), 255)], hex[band(low, 255)]
-    one[13], one[14], one[15] = a, b, c
-    two[13], two[14], two[15] = a, b, c
-    if low == 0 then
-      high = band(high + 1, 0xffffff)
-      a, b, c = hex[rshift(high, 16)], hex[band(rshift(high, 8), 255)], hex[band(high, 255)]
-      one[10], one[11], one[12] = a, b, c
-      two[10], two[11], two[12] = a, b, c
-    end
-  end
-end
 
 -- new_threat makes threat_of(r): ngx.ctx.spate_threat as a string, without making an ngx.ctx for requests that have none.
 local function new_threat(r)
@@ -382,7 +113,7 @@ local function new(options, ring, r)
   local https, https_ray = new_template("https", options.edge, options.colo, ray)
   local template_bytes = template_words * 8
   local next_ray, threat_of = new_ray(http_ray, https_ray), new_threat(r)
-  local measure, write_texts = new_measure(), new_writer(ring)
+  local measure, write_texts = message.new_measure(), message.new_writer(ring)
   local keep -- the string that a text points to
   local low_bytes = ffi.new("int64_t[8]", 0, 0xff, 0xffff, 0xffffff, 0xffffffffLL, 0xffffffffffLL, 0xffffffffffffLL, 0xffffffffffffffLL)
 
