@@ -94,7 +94,7 @@ local function new(options, ring, r)
     list[i] = v
   end
   -- An id of ours costs less than nginx's, and is as good when nobody else has seen one.
-  local own_ray = not vars.indexed(r, "request_id")
+  local own_ray = not vars.agreed(r)
   if not own_ray then
     list[#list + 1] = { "request_id", RAY, stored = true }
   end

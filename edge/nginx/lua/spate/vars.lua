@@ -165,19 +165,25 @@ local function new(list, ptr, len, r, found)
   return assert(loadstring(source, "=spate.vars"))(ffi, bit, b)
 end
 
--- indexed says whether the configuration mentions the variable, so that all who ask get the same value: then two look-ups
--- give the same address.
-local function indexed(r, name)
+-- agreed says whether all who ask for $request_id get the same one, as they do when the configuration mentions it:
+-- otherwise each look-up makes a new one.
+local function agreed(r)
+  local b = buffers({ { "request_id" } })
+  local one = portable(b, r, "request_id")
+  return one ~= nil and one == portable(b, r, "request_id")
+end
+
+-- known says whether the variable exists, as far as one can tell: either it has a value, or the configuration mentions it,
+-- so that two look-ups give the same address.
+local function known(r, name)
+  if portable(buffers({ { name } }), r, name) then
+    return true
+  end
   if not sys.exported("ngx_http_get_variable") then
     return false
   end
   local one = lookup(r, name)
   return one ~= nil and one == lookup(r, name)
-end
-
--- known says whether the variable exists, as far as one can tell: one that is not mentioned and has no value does not.
-local function known(r, name)
-  return indexed(r, name) or (sys.exported("ngx_http_get_variable") and text_of(lookup(r, name)) ~= nil)
 end
 
 -- find looks for the handlers of all variables in some lists.
@@ -191,4 +197,4 @@ local function find(...)
   return handlers.find(names, key_of)
 end
 
-return { new = new, indexed = indexed, known = known, find = find }
+return { new = new, agreed = agreed, known = known, find = find }
