@@ -134,7 +134,6 @@ type chunker struct {
 	r     io.Reader
 	at    uint64
 	carry []byte // read behind the end of the chunk before
-	eof   bool
 	err   error
 
 	track      bool // of directives

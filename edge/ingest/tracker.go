@@ -12,7 +12,6 @@ import (
 type tracker struct {
 	entry   *Entry
 	sum     Sum // at the end of the chunk before
-	at      uint64
 	saved   bool
 	durable atomic.Uint64
 	wake    chan struct{}

@@ -34,7 +34,7 @@ func (s *Spool) append(typ recordType, origins []Origin, b []byte, epoch uint64)
 		return 0, fmt.Errorf("append %d bytes: %w", size, ErrTooLarge)
 	}
 	for {
-		err := s.appendLocked(typ, origins, b, epoch, size)
+		err := s.appendLocked(typ, origins, b, size)
 		if errors.Is(err, ErrFull) || errors.Is(err, ErrNoSpace) {
 			s.met.full.Inc()
 			if s.cfg.WhenFull == FullDropOldest && s.dropOldest() {
@@ -58,7 +58,7 @@ func (s *Spool) append(typ recordType, origins []Origin, b []byte, epoch uint64)
 }
 
 // appendLocked writes the record at the tail of the active segment and keeps its bytes in pending.
-func (s *Spool) appendLocked(typ recordType, origins []Origin, b []byte, epoch uint64, size int64) error {
+func (s *Spool) appendLocked(typ recordType, origins []Origin, b []byte, size int64) error {
 	s.mu.Lock()
 	closed, used, index := s.closed, s.total(), s.next
 	s.mu.Unlock()
