@@ -144,7 +144,7 @@ func TestReadHTTP_EveryPrefixRefused(t *testing.T) {
 	for n := range b {
 		_, _, err := ReadHTTP(b[:n:n])
 		var e *Error
-		if !errors.As(err, &e) || e.Err != ErrShort {
+		if !errors.As(err, &e) || !errors.Is(e.Err, ErrShort) {
 			t.Fatalf("prefix of %d bytes: %v", n, err)
 		}
 	}

@@ -127,7 +127,7 @@ func importOnce(ctx context.Context, cfg *Config, log *slog.Logger, o ingest.Opt
 	if err != nil {
 		return nil, err
 	}
-	defer ledger.Close()
+	defer func() { _ = ledger.Close() }() // every write was synced when it was made
 	quiet := slog.New(levelAbove{log.Handler(), slog.LevelWarn})
 	b := newBuilder(cfg, quiet)
 	parts, dest, err := b.importParts(ctx)

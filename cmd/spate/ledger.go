@@ -152,7 +152,7 @@ func (o *ledgerOptions) ask(ctx context.Context) (json.RawMessage, *analytics.De
 	if o.token != "" {
 		req.Header.Set("Authorization", "Bearer "+o.token)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	if err != nil {
 		return nil, nil, fmt.Errorf("no Spate answers: %w", err)
 	}

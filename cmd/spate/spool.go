@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -83,7 +84,7 @@ func printRecord(out io.Writer, r spool.RecordInfo) error {
 	return err
 }
 
-func rescue(out io.Writer, cfg *Config, files []string) error {
+func rescue(out io.Writer, cfg *Config, files []string) (err error) {
 	var destinations []string
 	for _, d := range cfg.Edge.Forward.Destinations {
 		destinations = append(destinations, d.Name)
@@ -92,7 +93,7 @@ func rescue(out io.Writer, cfg *Config, files []string) error {
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	for _, f := range files {
 		r, err := spool.Rescue(s, f)
 		if err != nil {

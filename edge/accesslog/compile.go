@@ -137,9 +137,8 @@ func link(toks []token) (*program, error) {
 		if i+1 < len(toks) {
 			next := toks[i+1]
 			if next.value() {
-				if (t.field == fHost || t.field == fVhost) && (next.field == fURI || next.field == fPath) {
-					s.path = true
-				} else {
+				s.path = (t.field == fHost || t.field == fVhost) && (next.field == fURI || next.field == fPath)
+				if !s.path {
 					return nil, fmt.Errorf("nothing stands between %s and %s", t.name, next.name)
 				}
 			} else {

@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -89,7 +90,7 @@ func vacant(path string) error {
 	if info.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("%s exists and is not a socket", path)
 	}
-	c, err := net.Dial("unix", path)
+	c, err := (&net.Dialer{}).DialContext(context.Background(), "unix", path)
 	if err == nil {
 		_ = c.Close()
 		return fmt.Errorf("another process listens on %s", path)

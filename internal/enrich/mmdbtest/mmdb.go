@@ -15,11 +15,11 @@ import (
 type Map map[string]any
 
 // Write makes a file of that database type with a record for each prefix, and returns its path.
-func Write(t testing.TB, kind string, records map[string]Map) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), kind+".mmdb")
-	if err := os.WriteFile(path, build(t, kind, records), 0o600); err != nil {
-		t.Fatal(err)
+func Write(tb testing.TB, kind string, records map[string]Map) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), kind+".mmdb")
+	if err := os.WriteFile(path, build(tb, kind, records), 0o600); err != nil {
+		tb.Fatal(err)
 	}
 	return path
 }
@@ -31,8 +31,8 @@ type node struct {
 	number int
 }
 
-func build(t testing.TB, kind string, records map[string]Map) []byte {
-	t.Helper()
+func build(tb testing.TB, kind string, records map[string]Map) []byte {
+	tb.Helper()
 	prefixes := make([]string, 0, len(records))
 	for p := range records {
 		prefixes = append(prefixes, p)
