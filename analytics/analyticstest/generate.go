@@ -123,9 +123,10 @@ func Insert(t testing.TB, db store.DB, requests []Request) {
 			}
 			b.Append(v, &requests[i].Result)
 		}
-		in := store.Insert{Table: schema.HTTPRequests, Columns: b.Columns(), Block: b.Bytes()}
-		if err := db.Insert(context.Background(), in); err != nil {
-			t.Fatal(err)
+		for _, in := range b.Inserts("") {
+			if err := db.Insert(context.Background(), in); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

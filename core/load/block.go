@@ -153,28 +153,32 @@ type poisonError struct{ err error }
 func (e *poisonError) Error() string { return "store refuses the block: " + e.err.Error() }
 func (e *poisonError) Unwrap() error { return e.err }
 
-// insert stores the block, with the same bytes and the same token until it is there, or until the worker must leave.
+// insert stores the block, with the same bytes and the same tokens until it is there, or until the worker must leave.
 func (w *worker) insert(b *bench, s span) error {
-	in, err := b.builder.Insert()
-	if err != nil {
-		return &poisonError{err}
-	}
+	token := ""
 	if w.l.cfg.Guarantee == ExactlyOnce {
-		in.Token = s.token(w.l.topic, w.l.topicID, w.partition)
+		token = s.token(w.l.topic, w.l.topicID, w.partition)
 	}
-	return w.retry("insert", func(ctx context.Context) error {
-		start := time.Now()
-		err := w.l.deps.Store.Insert(ctx, in)
-		switch {
-		case err == nil:
-			w.l.metrics.insert.Observe(time.Since(start).Seconds())
-			w.l.metrics.blocks.Inc()
-			w.l.inRow.Store(0)
-		case w.l.poison(err) && w.l.inRow.Load() < int64(w.l.cfg.Retry.MaxRefused):
-			return &poisonError{err}
+	start := time.Now()
+	for i, in := range b.builder.Inserts(token) {
+		if i > 0 {
+			w.at(stepPartly)
 		}
-		return err
-	})
+		err := w.retry("insert", func(ctx context.Context) error {
+			err := w.l.deps.Store.Insert(ctx, in)
+			if i == 0 && w.l.poison(err) && w.l.inRow.Load() < int64(w.l.cfg.Retry.MaxRefused) {
+				return &poisonError{err}
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	w.l.metrics.insert.Observe(time.Since(start).Seconds())
+	w.l.metrics.blocks.Inc()
+	w.l.inRow.Store(0)
+	return nil
 }
 
 // record tells the ledger.

@@ -164,7 +164,10 @@ func (e *edge) forget(value []byte) {
 	}
 }
 
-// ids is a Builder whose block is the list of its events' ids.
+// sumsTable is the second table that the blocks of ids go to.
+const sumsTable = "sums"
+
+// ids is a Builder whose block is the list of its events' ids, which goes to two tables.
 type ids struct {
 	list    []string
 	refuses func(id string) bool
@@ -189,8 +192,13 @@ func (b *ids) Add(h *batch.Header, raw []byte) error {
 
 func (b *ids) Rows() int { return len(b.list) }
 
-func (b *ids) Insert() (store.Insert, error) {
-	return store.Insert{Table: "events", Block: []byte(strings.Join(b.list, "\n"))}, nil
+func (b *ids) Inserts(token string) []store.Insert {
+	block := []byte(strings.Join(b.list, "\n"))
+	sums := store.Insert{Table: sumsTable, Block: block}
+	if token != "" {
+		sums.Token = token + "/sums"
+	}
+	return []store.Insert{{Table: "events", Block: block, Token: token}, sums}
 }
 
 // memory is a store that remembers tokens as ClickHouse does, and fails as it is told to.
@@ -198,12 +206,15 @@ type memory struct {
 	mu     sync.Mutex
 	tokens map[string]bool
 	rows   map[string]int
+	sums   map[string]int
 	calls  []store.Insert
 	// fault is asked before (stored false) and after (stored true) each insert.
 	fault func(call int, in store.Insert, stored bool) error
 }
 
-func newMemory() *memory { return &memory{tokens: make(map[string]bool), rows: make(map[string]int)} }
+func newMemory() *memory {
+	return &memory{tokens: make(map[string]bool), rows: make(map[string]int), sums: make(map[string]int)}
+}
 
 func (m *memory) Insert(ctx context.Context, in store.Insert) error {
 	in.Block = append([]byte(nil), in.Block...)
@@ -222,8 +233,12 @@ func (m *memory) Insert(ctx context.Context, in store.Insert) error {
 	m.mu.Lock()
 	if in.Token == "" || !m.tokens[in.Token] {
 		m.tokens[in.Token] = true
+		rows := m.rows
+		if in.Table == sumsTable {
+			rows = m.sums
+		}
 		for id := range strings.SplitSeq(string(in.Block), "\n") {
-			m.rows[id]++
+			rows[id]++
 		}
 	}
 	m.mu.Unlock()
@@ -243,11 +258,12 @@ func (m *memory) holds(edges ...*edge) error {
 		e.mu.Lock()
 		want += len(e.sent)
 		for id := range e.sent {
-			switch n := m.rows[id]; {
-			case n == 0:
+			rows, sums := m.rows[id], m.sums[id]
+			switch {
+			case rows == 0 || sums == 0:
 				missing++
 				example = id
-			case n > 1:
+			case rows > 1 || sums > 1:
 				doubled++
 				example = id
 			}

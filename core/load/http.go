@@ -21,7 +21,7 @@ type Zones interface {
 	Match(host []byte) (z *zone.Zone, ok bool)
 }
 
-// HTTP is the Builder for HTTP requests: one row of the raw table per event.
+// HTTP is the Builder for HTTP requests: one row of the raw table per event, and their sums by minute for the rollups.
 type HTTP struct {
 	block    *schema.HTTPBlock
 	enricher Enricher
@@ -66,7 +66,5 @@ func (b *HTTP) Add(h *batch.Header, raw []byte) error {
 // Rows returns the number of events in the block.
 func (b *HTTP) Rows() int { return b.block.Rows() }
 
-// Insert returns the block for the raw table.
-func (b *HTTP) Insert() (store.Insert, error) {
-	return store.Insert{Table: schema.HTTPRequests, Columns: b.block.Columns(), Block: b.block.Bytes()}, nil
-}
+// Inserts returns the block for the raw table, and what it adds up to for the rollups.
+func (b *HTTP) Inserts(token string) []store.Insert { return b.block.Inserts(token) }

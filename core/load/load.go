@@ -45,8 +45,10 @@ type Builder interface {
 	Add(h *batch.Header, raw []byte) error
 	// Rows returns the number of events in the block.
 	Rows() int
-	// Insert returns the block as an insert without a token. It is valid until Reset or Add.
-	Insert() (store.Insert, error)
+	// Inserts returns what must be inserted, in order, for the block to be in the store; tokens are derived from the given
+	// one, none when it is empty. It is valid until Reset or Add. Only the first may be refused for what is in it: by
+	// then nothing is stored and the block can be split.
+	Inserts(token string) []store.Insert
 }
 
 // Deps are what the loader needs from its surroundings.

@@ -361,9 +361,10 @@ func TestHTTP_TakesAllOfABatchOrNothing(t *testing.T) {
 			t.Errorf("%s: %v, %d rows, want an error and 10", name, err, b.Rows())
 		}
 	}
-	in, err := b.Insert()
-	if err != nil || in.Table != "http_requests" || len(in.Columns) < 50 || len(in.Block) == 0 {
-		t.Errorf("insert: %v, table %q, %d columns, %d bytes", err, in.Table, len(in.Columns), len(in.Block))
+	for i, table := range []string{"http_requests", "http_requests_flow"} {
+		if in := b.Inserts("a")[i]; in.Table != table || len(in.Columns) < 40 || len(in.Block) == 0 || in.Token == "" {
+			t.Errorf("table %q, %d columns, %d bytes, token %q", in.Table, len(in.Columns), len(in.Block), in.Token)
+		}
 	}
 	b.Reset()
 	if b.Rows() != 0 {

@@ -20,6 +20,7 @@ const (
 	stepGathered step = "gathered"
 	stepBuilt    step = "built"
 	stepIntent   step = "intent"
+	stepPartly   step = "partly inserted"
 	stepInserted step = "inserted"
 	stepLedger   step = "ledger"
 	stepDone     step = "committed"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -55,18 +56,20 @@ func BenchmarkInsert(b *testing.B) {
 	}{{"raw_100k", false, 100_000}, {"all_100k", true, 100_000}, {"all_10k", true, 10_000}, {"all_1k", true, 1_000}} {
 		b.Run(c.name, func(b *testing.B) {
 			db := openSchema(b)
-			if !c.views {
-				execSQL(b, db, "DROP VIEW "+schema.HTTPFlow+"_mv")
-			}
 			blocks := realBlocks(b, c.rows, 4)
 			peak, stop := watchMemory()
 			var cpuBefore = cpuTime()
 			i := 0
 			for b.Loop() {
-				in := blocks[i%len(blocks)]
-				in.Token = fmt.Sprint(i)
-				if err := db.Insert(context.Background(), in); err != nil {
-					b.Fatal(err)
+				block := blocks[i%len(blocks)]
+				if !c.views {
+					block = block[:1]
+				}
+				for _, in := range block {
+					in.Token = fmt.Sprint(i)
+					if err := db.Insert(context.Background(), in); err != nil {
+						b.Fatal(err)
+					}
 				}
 				i++
 			}
@@ -108,14 +111,16 @@ func BenchmarkLoad(b *testing.B) {
 	var mu sync.Mutex
 	i := 0
 	ended := false
-	next := func() (store.Insert, bool) {
+	next := func() ([]store.Insert, bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		if ended = ended || !b.Loop(); ended {
-			return store.Insert{}, false
+			return nil, false
 		}
-		in := blocks[i%len(blocks)]
-		in.Token = fmt.Sprint(i)
+		in := slices.Clone(blocks[i%len(blocks)])
+		for j := range in {
+			in[j].Token = fmt.Sprint(i)
+		}
 		i++
 		return in, true
 	}
@@ -127,9 +132,11 @@ func BenchmarkLoad(b *testing.B) {
 				if !ok {
 					return
 				}
-				if err := db.Insert(ctx, block); err != nil {
-					b.Error(err)
-					return
+				for _, in := range block {
+					if err := db.Insert(ctx, in); err != nil {
+						b.Error(err)
+						return
+					}
 				}
 			}
 		})
@@ -146,11 +153,11 @@ func BenchmarkLoad(b *testing.B) {
 }
 
 // realBlocks gives n blocks of real requests, each an hour later than the one before.
-func realBlocks(b testing.TB, size, n int) []store.Insert {
+func realBlocks(b testing.TB, size, n int) [][]store.Insert {
 	b.Helper()
 	events := realEvents(b, realLog, size)
 	block := schema.NewHTTPBlock()
-	var list []store.Insert
+	var list [][]store.Insert
 	for i := range n {
 		var e event.HTTP
 		var moved []byte
@@ -164,7 +171,9 @@ func realBlocks(b testing.TB, size, n int) []store.Insert {
 			b.Fatal(err)
 		}
 		in := blockOf(b, block, moved, "", enriched)
-		in.Block = bytes.Clone(in.Block)
+		for i := range in {
+			in[i].Block = bytes.Clone(in[i].Block)
+		}
 		list = append(list, in)
 	}
 	return list

@@ -7,15 +7,18 @@ import (
 
 	"github.com/spate-io/spate/event"
 	"github.com/spate-io/spate/internal/enrich"
+	"github.com/spate-io/spate/store"
 )
 
-// HTTPBlock builds one Native block for the raw table, column by column. It is reused: memory grows to the largest block.
-// Not safe for concurrent use.
+// HTTPBlock builds one Native block for the raw table, column by column, and one for the flow table with what the rows
+// add up to. It is reused: memory grows to the largest block. Not safe for concurrent use.
 type HTTPBlock struct {
-	rows  int
-	cols  []blockColumn
-	names []string
-	buf   proto.Buffer
+	rows    int
+	cols    []blockColumn
+	names   []string
+	buf     proto.Buffer
+	minutes minutes
+	flow    proto.Buffer
 
 	start, duration                                                       *word
 	clientBytes, edgeBytes, edgeBody, originSent, originReceived, connID  *word
@@ -105,6 +108,7 @@ func (b *HTTPBlock) Append(v event.View, e *enrich.Result) {
 	b.content.string(e.EdgeResponseContentClass)
 	b.cached.bool(e.Cached)
 	b.page.bool(e.PageView)
+	b.minutes.add(b, v, e)
 }
 
 func (b *HTTPBlock) appendNumbers(v event.View) {
@@ -183,7 +187,28 @@ func (b *HTTPBlock) Rows() int { return b.rows }
 // Columns gives the names of the block's columns in its order. The slice is the caller's.
 func (b *HTTPBlock) Columns() []string { return slices.Clone(b.names) }
 
-// Bytes gives the block in Native form. The slice is valid until the next call of Bytes or Reset.
+// Inserts gives what has to be inserted, in this order, so that the rows are in the raw table and in all rollups. Each
+// insert's token is derived from the given one; an empty token gives none. They are valid until the next call of Inserts,
+// Append or Reset.
+//
+// Both must be brought to an end: the rollups know nothing of rows that only the raw table got. Repeating both, in a new
+// process too, is right as long as token and rows are the same.
+func (b *HTTPBlock) Inserts(token string) []store.Insert {
+	b.flow.Reset()
+	b.minutes.encode(&b.flow, b)
+	columns := flowColumns()
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = c.name
+	}
+	flow := store.Insert{Table: HTTPFlow, Columns: names, Block: b.flow.Buf}
+	if token != "" {
+		flow.Token = token + "/flow"
+	}
+	return []store.Insert{{Table: HTTPRequests, Columns: b.names, Block: b.Bytes(), Token: token}, flow}
+}
+
+// Bytes gives the block for the raw table in Native form. The slice is valid until the next call of Bytes or Reset.
 func (b *HTTPBlock) Bytes() []byte {
 	b.buf.Reset()
 	b.buf.PutInt(len(b.cols))
@@ -200,4 +225,5 @@ func (b *HTTPBlock) Reset() {
 	for _, c := range b.cols {
 		c.reset()
 	}
+	b.minutes.reset()
 }

@@ -1,6 +1,7 @@
 package schema_test
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"testing"
@@ -59,8 +60,18 @@ func enrichMade(v event.View, r *enrich.Result) {
 	r.ZoneID, r.ZoneName = fmt.Sprintf("%032x", z+1), fmt.Sprintf("zone%d.example", z)
 }
 
-// blockOf builds the insert of some events.
-func blockOf(t testing.TB, b *schema.HTTPBlock, events []byte, token string, enrichEvent func(event.View, *enrich.Result)) store.Insert {
+// insert stores a block as the loader does.
+func insert(t testing.TB, db store.DB, inserts []store.Insert) {
+	t.Helper()
+	for _, in := range inserts {
+		if err := db.Insert(context.Background(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// blockOf builds the inserts of some events.
+func blockOf(t testing.TB, b *schema.HTTPBlock, events []byte, token string, enrichEvent func(event.View, *enrich.Result)) []store.Insert {
 	t.Helper()
 	b.Reset()
 	var r enrich.Result
@@ -71,5 +82,5 @@ func blockOf(t testing.TB, b *schema.HTTPBlock, events []byte, token string, enr
 	}); err != nil {
 		t.Fatal(err)
 	}
-	return store.Insert{Table: schema.HTTPRequests, Columns: b.Columns(), Block: b.Bytes(), Token: token}
+	return b.Inserts(token)
 }

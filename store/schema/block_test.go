@@ -1,7 +1,6 @@
 package schema_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/spate-io/spate/event"
 	"github.com/spate-io/spate/internal/enrich"
-	"github.com/spate-io/spate/store"
 	"github.com/spate-io/spate/store/schema"
 )
 
@@ -73,9 +71,7 @@ func TestHTTPBlock_KeepsEveryField(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := db.Insert(context.Background(), store.Insert{Table: schema.HTTPRequests, Columns: b.Columns(), Block: b.Bytes()}); err != nil {
-			t.Fatal(err)
-		}
+		insert(t, db, b.Inserts(""))
 		exprs = append(exprs, "ZoneID", "hex(ClientCountry)", "ClientASN", "Cached")
 		got := rows(t, db, fmt.Sprintf("SELECT %s FROM http_requests WHERE ConnectionID >= %d ORDER BY ConnectionID", strings.Join(exprs, ", "), round*700))
 		if diff := cmp.Diff(want, strings.Split(got, "\n")); diff != "" {
@@ -114,9 +110,7 @@ func TestHTTPBlock_MovesTimesThatNoTableHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := db.Insert(context.Background(), store.Insert{Table: schema.HTTPRequests, Columns: b.Columns(), Block: b.Bytes()}); err != nil {
-		t.Fatal(err)
-	}
+	insert(t, db, b.Inserts(""))
 	got := rows(t, db, "SELECT toYear(EdgeStartTimestamp), EdgeDurationUs >= 0, RequestDurationUs FROM http_requests ORDER BY ConnectionID")
 	if want := "1970\t0\t0\n2106\t1\t0\n1970\t0\t0\n2106\t1\t1000000\n1970\t1\t4294967295"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -127,13 +121,11 @@ func TestHTTPBlock_MovesTimesThatNoTableHolds(t *testing.T) {
 func TestHTTPBlock_EmptyAndReset(t *testing.T) {
 	db := openSchema(t)
 	b := schema.NewHTTPBlock()
-	if err := db.Insert(context.Background(), store.Insert{Table: schema.HTTPRequests, Columns: b.Columns(), Block: b.Bytes()}); err != nil {
-		t.Errorf("empty block: %v", err)
-	}
+	insert(t, db, b.Inserts(""))
 	in := blockOf(t, b, madeEvents(0, 50), "", enrichMade)
-	first := string(in.Block)
+	raw, flow := string(in[0].Block), string(in[1].Block)
 	for range 3 {
-		if got := string(blockOf(t, b, madeEvents(0, 50), "", enrichMade).Block); got != first {
+		if in := blockOf(t, b, madeEvents(0, 50), "", enrichMade); string(in[0].Block) != raw || string(in[1].Block) != flow {
 			t.Fatal("a reused block differs from a new one")
 		}
 	}

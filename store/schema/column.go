@@ -35,12 +35,16 @@ func (c *word) u64(v uint64)  { c.data = binary.LittleEndian.AppendUint64(c.data
 func (c *word) i64(v int64)   { c.u64(uint64(v)) }
 func (c *word) f32(v float32) { c.u32(math.Float32bits(v)) }
 func (c *word) ip(a netip.Addr) {
-	if !a.IsValid() {
-		c.data = append(c.data, make([]byte, 16)...)
-		return
-	}
-	v := a.As16()
+	v := address(a)
 	c.data = append(c.data, v[:]...)
+}
+
+// address gives an address as IPv6 columns have it; one that is not known is all zeros.
+func address(a netip.Addr) [16]byte {
+	if !a.IsValid() {
+		return [16]byte{}
+	}
+	return a.As16()
 }
 
 func (c *word) bool(v bool) {

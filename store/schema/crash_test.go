@@ -53,9 +53,7 @@ func TestCrashChild(t *testing.T) {
 	b := schema.NewHTTPBlock()
 	for ; ; next++ {
 		in := blockOf(t, b, madeEvents(next*crashBlock, crashBlock), fmt.Sprintf("http_requests/0/%d-%d", next, next), enrichMade)
-		if err := db.Insert(context.Background(), in); err != nil {
-			t.Fatal(err)
-		}
+		insert(t, db, in)
 		if _, err := done.WriteString("x"); err != nil {
 			t.Fatal(err)
 		}
@@ -110,9 +108,7 @@ func TestInsert_ExactlyOnceThroughKills(t *testing.T) {
 	b := schema.NewHTTPBlock()
 	for range 2 {
 		in := blockOf(t, b, madeEvents(n*crashBlock, crashBlock), fmt.Sprintf("http_requests/0/%d-%d", n, n), enrichMade)
-		if err := db.Insert(context.Background(), in); err != nil {
-			t.Fatal(err)
-		}
+		insert(t, db, in)
 	}
 	total := strconv.FormatUint((n+1)*crashBlock, 10)
 	if got := rows(t, db, "SELECT count(), uniqExact(ConnectionID), max(ConnectionID) + 1 FROM http_requests"); got != total+"\t"+total+"\t"+total {

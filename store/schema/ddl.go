@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// The statements that make the tables as this version wants them. What is applied to a store are the frozen files in
-// migrations/; a test holds that they come to the same.
+// The statements that make the tables of requests as this version wants them. What is applied to a store are the frozen
+// files in migrations/; a test holds that they come to the same. Tables that no Go code describes are in those files alone.
 
 const (
 	// dedupWindow is how many tokens a table remembers. A replay after a crash concerns the last insert of each partition
@@ -130,32 +130,25 @@ func (r rollup) view() string {
 		fmt.Fprintf(&b, "    "+r.trunc+" AS time,\n", "f.time")
 	}
 	for _, c := range r.columns() {
-		fmt.Fprintf(&b, "    %s,\n", c.Name)
+		column := c.Name
+		if r.from == HTTPFlow {
+			column = c.fromFlow()
+		}
+		fmt.Fprintf(&b, "    %s,\n", column)
 	}
 	fmt.Fprintf(&b, "    stored_on\nFROM %s AS f", r.from)
 	return b.String()
 }
 
-// createFlow gives the statement that makes the table which passes aggregates on: every row of raw is looked at once, for
-// all that is made of it.
+// createFlow gives the statement that makes the table which passes on what a block adds up to, to the minute tables by
+// zone and by colo.
 func createFlow() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "CREATE TABLE IF NOT EXISTS %s (\n    zone_id LowCardinality(String),\n    colo LowCardinality(String),\n    time DateTime('UTC'),\n", HTTPFlow)
-	for _, c := range RollupColumns() {
-		fmt.Fprintf(&b, "    %s %s,\n", c.Name, c.Type())
+	fmt.Fprintf(&b, "CREATE TABLE IF NOT EXISTS %s (\n", HTTPFlow)
+	for _, c := range flowColumns() {
+		fmt.Fprintf(&b, "    %s %s,\n", c.name, c.typ)
 	}
-	b.WriteString("    stored_on SimpleAggregateFunction(max, Date)\n) ENGINE = Null")
-	return b.String()
-}
-
-// flowView gives the statement that makes the view from raw into the flow.
-func flowView() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "CREATE MATERIALIZED VIEW IF NOT EXISTS %s_mv TO %s AS\nSELECT\n    ZoneID AS zone_id,\n    EdgeColoCode AS colo,\n    toStartOfMinute(toDateTime(EdgeStartTimestamp, 'UTC')) AS time,\n", HTTPFlow, HTTPFlow)
-	for _, c := range RollupColumns() {
-		fmt.Fprintf(&b, "    %s AS %s,\n", c.FromRaw(), c.Name)
-	}
-	fmt.Fprintf(&b, "    max(StoredOn) AS stored_on\nFROM %s\nGROUP BY zone_id, colo, time", HTTPRequests)
+	b.WriteString("    stored_on Date DEFAULT today()\n) ENGINE = Null")
 	return b.String()
 }
 
@@ -169,54 +162,5 @@ func httpTables() []string {
 	for _, r := range rollups() {
 		list = append(list, r.view())
 	}
-	return append(list, flowView())
-}
-
-// otherTables gives the statements for what is not events.
-func otherTables() []string {
-	sum := "SimpleAggregateFunction(sum, UInt64)"
-	return []string{
-		"CREATE TABLE IF NOT EXISTS " + Zones + ` (
-    id String,
-    name String,
-    hosts Array(String),
-    plan String,
-    created DateTime64(3, 'UTC'),
-    version UInt64 DEFAULT toUnixTimestamp64Micro(now64(6))
-) ENGINE = ReplacingMergeTree(version)
-ORDER BY id`,
-		"CREATE TABLE IF NOT EXISTS " + Ledger + ` (
-    edge LowCardinality(String),
-    minute DateTime('UTC') CODEC(Delta, Default),
-    accepted ` + sum + `,
-    shipped ` + sum + `,
-    batches ` + sum + `,
-    events ` + sum + `,
-    bytes ` + sum + `,
-    dropped ` + sum + `,
-    duplicates ` + sum + `,
-    refused ` + sum + `,
-    late ` + sum + `,
-    oldest_ms SimpleAggregateFunction(max, UInt64)
-) ENGINE = AggregatingMergeTree
-PARTITION BY toYYYYMM(minute)
-ORDER BY (minute, edge)
-TTL minute + INTERVAL 400 DAY DELETE
-SETTINGS index_granularity = 1024, ttl_only_drop_parts = 1, non_replicated_deduplication_window = ` + fmt.Sprint(dedupWindow),
-		"CREATE TABLE IF NOT EXISTS " + Imports + ` (
-    id String,
-    file String,
-    format String,
-    bytes UInt64,
-    lines UInt64,
-    events UInt64,
-    refused UInt64,
-    first DateTime64(6, 'UTC'),
-    last DateTime64(6, 'UTC'),
-    started DateTime64(3, 'UTC'),
-    finished DateTime64(3, 'UTC'),
-    version UInt64 DEFAULT toUnixTimestamp64Micro(now64(6))
-) ENGINE = ReplacingMergeTree(version)
-ORDER BY id`,
-	}
+	return list
 }

@@ -21,7 +21,7 @@ type RollupColumn struct {
 	Merge Merge
 	// Key is the type of a map's keys, Value the type of the values.
 	Key, Value string
-	// Expr is computed from a row of the raw table: the value, or for a map the key.
+	// Expr is computed from a row of the raw table: the value, or for a map the key. It says what minutes.go computes.
 	Expr string
 	// Weight is what a map's key counts for, "1" for requests.
 	Weight string
@@ -126,6 +126,26 @@ func (c RollupColumn) Type() string {
 	return "AggregateFunction(" + uniques + ", " + c.Value + ")"
 }
 
+// flow gives name and type of the column in the flow table: plain numbers and maps, and addresses instead of the state
+// that is made of them.
+func (c RollupColumn) flow() header {
+	switch c.Merge {
+	case MergeMap:
+		return header{c.Name, "Map(" + c.Key + ", " + c.Value + ")"}
+	case MergeUniq:
+		return header{flowClients, "Array(" + c.Value + ")"}
+	}
+	return header{c.Name, c.Value}
+}
+
+// fromFlow gives the expression that makes the column of a row of the flow table.
+func (c RollupColumn) fromFlow() string {
+	if c.Merge == MergeUniq {
+		return "arrayReduce('" + uniques + "State', " + flowClients + ") AS " + c.Name
+	}
+	return c.Name
+}
+
 // Combine gives the expression that combines the column over rows of a rollup table with that name or alias, as the
 // cascade does; what it gives is of the column's type again.
 func (c RollupColumn) Combine(table string) string {
@@ -141,7 +161,8 @@ func (c RollupColumn) Combine(table string) string {
 	return uniques + "MergeState(" + col + ")"
 }
 
-// FromRaw gives the expression that computes the column from rows of the raw table.
+// FromRaw gives the expression that computes the column from rows of the raw table: what the column means, to check or
+// rebuild a rollup by.
 func (c RollupColumn) FromRaw() string {
 	switch c.Merge {
 	case MergeSum:

@@ -56,9 +56,7 @@ func TestRollups_EqualRaw(t *testing.T) {
 	for i := range uint64(8) {
 		in := blockOf(t, b, madeEvents(i*size, size), fmt.Sprint("t/0/", i), enrichMade)
 		for range 2 { // the second is a no-op
-			if err := db.Insert(context.Background(), in); err != nil {
-				t.Fatal(err)
-			}
+			insert(t, db, in)
 		}
 	}
 	if got := rows(t, db, "SELECT count(), uniqExact(ConnectionID) FROM http_requests"); got != "5600\t5600" {
@@ -111,9 +109,7 @@ func TestInsert_YearsInOneBlock(t *testing.T) {
 	}
 	in := blockOf(t, b, events, "years", enrichMade)
 	for range 2 {
-		if err := db.Insert(context.Background(), in); err != nil {
-			t.Fatal(err)
-		}
+		insert(t, db, in)
 	}
 	for table, want := range map[string]int{schema.HTTPMinute: n, schema.HTTPHour: n, schema.HTTPDay: n, schema.HTTPMonth: len(months)} {
 		if got := rows(t, db, "SELECT sum(requests), uniqExact(zone_id, time) FROM "+table); got != fmt.Sprintf("%d\t%d", n, want) {
