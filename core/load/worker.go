@@ -263,6 +263,7 @@ func (w *worker) gather() ([]*kgo.Record, error) {
 		timer    *time.Timer
 		events   int
 		bytes    int64
+		filling  bool // the delay is over, but the block fills so fast that it waits as long again
 	)
 	cfg := &w.l.cfg.Block
 	for events < cfg.MaxEvents && bytes < int64(cfg.MaxBytes) {
@@ -271,7 +272,12 @@ func (w *worker) gather() ([]*kgo.Record, error) {
 			return nil, err // what was gathered is read again by the next owner
 		}
 		if r == nil {
-			break
+			if filling || events*20 < cfg.MaxEvents {
+				break
+			}
+			filling = true
+			timer.Reset(cfg.MaxDelay.D())
+			continue
 		}
 		w.advance(r)
 		h, _, err := batch.ParseHeader(r.Value)

@@ -44,7 +44,7 @@ type Config struct {
 // DefaultConfig holds the engine to about 1 GiB resident under full ingest.
 func DefaultConfig() Config {
 	return Config{
-		Memory:       700 << 20,
+		Memory:       640 << 20,
 		QueryMemory:  400 << 20,
 		Cache:        64 << 20,
 		MergeThreads: 2,
@@ -90,6 +90,8 @@ func (c *Config) writeConfig(dir string) (string, error) {
 		{"compiled_expression_cache_size", "16777216"},
 		{"compiled_expression_cache_elements_size", "256"},
 		{"background_pool_size", strconv.Itoa(c.MergeThreads)},
+		// Merges can wait while there is something to insert or to answer.
+		{"os_threads_nice_value_merge_mutate", "10"},
 		{"background_merges_mutations_concurrency_ratio", "2"},
 		{"background_move_pool_size", "1"},
 		{"background_fetches_pool_size", "1"},

@@ -112,3 +112,5 @@ SELECT
     threats_by_country,
     stored_on
 FROM http_requests_flow AS f;
+
+ALTER TABLE http_requests MODIFY SETTING merge_selector_base = 10;
