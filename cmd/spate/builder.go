@@ -94,9 +94,6 @@ func (b *builder) part(name partName) (lifecycle.Part, error) {
 		b.ledger, err = ledger.New(ledger.Deps{DB: b.store, Logger: b.component(name), Registerer: b.reg})
 		return b.ledger, err
 	case partLag:
-		if b.cfg.Bus.Address == bus.Embedded && b.broker == nil {
-			return nil, nil // the broker is in another process, which this configuration does not name
-		}
 		var err error
 		b.lag, err = bus.NewLagMonitor(b.cfg.Bus, b.busDeps(name), b.cfg.Load.Group, 5*time.Second, b.cfg.Bus.RequestsTopic())
 		return b.lag, err

@@ -8,5 +8,5 @@ var commands = func() []func(*globalOptions) *cobra.Command {
 	for _, r := range roles {
 		list = append(list, newRoleCommand(r))
 	}
-	return append(list, newImportCommand, newImportsCommand, newNginxCommand, newCertsCommand, newSpoolCommand, newBusCommand, newLedgerCommand, newBenchCommand, newConfigCommand)
+	return append(list, newImportCommand, newImportsCommand, newNginxCommand, newCertsCommand, newSpoolCommand, newBusCommand, newStoreCommand, newLedgerCommand, newBenchCommand, newConfigCommand)
 }()

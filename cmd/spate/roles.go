@@ -111,6 +111,9 @@ func newRoleCommand(r role) func(*globalOptions) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if r.name == serveRole.name && cfg.Store.Serve.Listen == "" {
+					cfg.Store.Serve.Listen = defaultServe
+				}
 				b := newBuilder(cfg, cfg.Log.logger(cmd.ErrOrStderr()))
 				group, err := b.group(r, demo)
 				if err != nil || check {
