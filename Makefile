@@ -76,6 +76,13 @@ race: build ## unit tests under the race detector (needs a C compiler)
 fuzz: ## each fuzz target for 10 s
 	scripts/fuzz 10s
 
+MINUTES ?= 10
+SEED    ?= 1
+
+.PHONY: chaos
+chaos: build ## break everything for MINUTES=10 with SEED=1, and count
+	MINUTES=$(MINUTES) SEED=$(SEED) SPATE_BIN=$(BIN) $(GO) test ./test/chaos -count=1 -v -timeout 24h -run TestChaos
+
 .PHONY: bench
 bench: $(LIBCHDB) ## all Go benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
