@@ -55,16 +55,21 @@ lines "seconds N" and "bytes N" to say what of its time counts and what it left 
 func newBenchLogCommand() *cobra.Command {
 	var from string
 	var lines int
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "log",
 		Short: "Write a long log made of a real one, its times moved on with each repetition",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asJSON {
+				return bench.LogAsJSON(from, cmd.OutOrStdout())
+			}
 			return bench.LengthenLog(from, lines, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVar(&from, "from", "", "log in common or combined format, plain or compressed")
 	cmd.Flags().IntVar(&lines, "lines", 4_000_000, "lines to write")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write the log once, its lines parsed to JSON, for programs that take no other form")
 	_ = cmd.MarkFlagRequired("from") // the flag is there
 	return cmd
 }

@@ -68,6 +68,9 @@ func (s *Store) measureDashboards(ctx context.Context) error {
 	if err == nil && s.kept.Maximum > 0 {
 		err = s.askUnderLoad(ctx, srv, clock, under)
 	}
+	if n := s.retries.Load(); n > 0 {
+		s.report.add("memory", "inserts tried again for want of it", float64(n), "")
+	}
 	s.report.add("memory", "peak while dashboards were asked", float64(peakMemory())/(1<<20), "MiB")
 	return errors.Join(err, s.db.Close())
 }

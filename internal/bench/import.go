@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -48,13 +47,14 @@ type ImportOptions struct {
 type runner struct {
 	name    string
 	command func(dir string) *exec.Cmd
-	after   func(dir string) (bytes float64, err error) // after the last turn
+	keeps   bool // what it made in its last turn is looked at in the end
 
 	seconds, cpu, memory []float64
 	bytes                float64 // on disk for the whole file; not a number when unknown
 }
 
-const importPart = "import"
+// keptTurn is where the last turn of a runner that keeps lies.
+const keptTurn = "kept"
 
 // RunImport lets Spate and its peers read the same file in turns.
 func RunImport(ctx context.Context, o ImportOptions) (*Report, error) {
@@ -73,11 +73,18 @@ func RunImport(ctx context.Context, o ImportOptions) (*Report, error) {
 	}
 	for round := range o.Rounds {
 		for _, r := range list {
-			if err := o.turn(r, round == o.Rounds-1); err != nil {
+			if err := o.turn(r); err != nil {
 				return nil, fmt.Errorf("%s: %w", r.name, err)
 			}
 			tell.say("round %d: %s: %s s, %s MiB", round+1, r.name, number(r.seconds[round]), number(r.memory[round]/(1<<20)))
 		}
+	}
+	// Now, not before: a child's peak memory is never below what its parent had when it was started.
+	if list[0].bytes, err = o.mergedBytes(ctx, filepath.Join(o.Dir, keptTurn, "store")); err != nil {
+		return nil, errors.Join(fmt.Errorf("count bytes: %w", err), os.RemoveAll(filepath.Join(o.Dir, keptTurn)))
+	}
+	if err := os.RemoveAll(filepath.Join(o.Dir, keptTurn)); err != nil {
+		return nil, err
 	}
 	report := &Report{}
 	report.set("spate", buildinfo.Version())
@@ -102,7 +109,7 @@ func RunImport(ctx context.Context, o ImportOptions) (*Report, error) {
 	return report, nil
 }
 
-// spate imports into a data directory of its own, with all rollups, and counts the bytes of the store once it has merged.
+// spate imports into a data directory of its own, with all rollups.
 func (o ImportOptions) spate(ctx context.Context) *runner {
 	return &runner{
 		name: "spate",
@@ -115,7 +122,7 @@ func (o ImportOptions) spate(ctx context.Context) *runner {
 			cmd.Env = append(os.Environ(), "SPATE_DATA_DIR="+dir, "SPATE_GATEWAY_LISTEN=127.0.0.1:0", "SPATE_BUS_EMBEDDED_LISTEN=127.0.0.1:0")
 			return cmd
 		},
-		after: func(dir string) (float64, error) { return o.mergedBytes(ctx, filepath.Join(dir, "store")) },
+		keeps: true,
 	}
 }
 
@@ -147,15 +154,19 @@ func (o ImportOptions) peer(ctx context.Context, p Peer) *runner {
 }
 
 // turn runs a program once.
-func (o ImportOptions) turn(r *runner, last bool) error {
+func (o ImportOptions) turn(r *runner) error {
 	dir := filepath.Join(o.Dir, "turn")
+	if r.keeps {
+		dir = filepath.Join(o.Dir, keptTurn)
+	} else {
+		defer os.RemoveAll(dir)
+	}
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
 	cmd := r.command(dir)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
@@ -170,15 +181,9 @@ func (o ImportOptions) turn(r *runner, last bool) error {
 	r.seconds = append(r.seconds, seconds)
 	r.cpu = append(r.cpu, (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds())
 	r.memory = append(r.memory, float64(usage.Maxrss)*1024)
-	if last && r.after != nil {
-		var err error
-		if r.bytes, err = r.after(dir); err != nil {
-			return err
-		}
-		var summary struct{ Bad uint64 }
-		if json.Unmarshal(out.Bytes(), &summary) == nil && summary.Bad > 0 && o.Progress != nil {
-			fmt.Fprintf(o.Progress, "%s refused %d lines\n", r.name, summary.Bad)
-		}
+	var summary struct{ Bad uint64 }
+	if json.Unmarshal(out.Bytes(), &summary) == nil && summary.Bad > 0 && o.Progress != nil {
+		fmt.Fprintf(o.Progress, "%s refused %d lines\n", r.name, summary.Bad)
 	}
 	return nil
 }

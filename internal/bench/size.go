@@ -12,8 +12,10 @@ import (
 	"github.com/spate-io/spate/store/schema"
 )
 
-// sizeEvents is how many requests the size of one is taken from, where the log has not fewer.
-const sizeEvents = 200_000
+// sizeEvents is how many requests the size of one is taken from. It has to be enough for parts that the engine packs
+// well. A log that is shorter is taken several times over, which makes it no smaller: what is packed together are a few
+// thousand rows of a column.
+const sizeEvents = 600_000
 
 // targetBytes is what a stored request may take.
 const targetBytes = 37
@@ -51,9 +53,6 @@ func (s *Store) sizeOf(ctx context.Context, asLog bool) (float64, error) {
 		return 0, err
 	}
 	n := sizeEvents
-	if asLog {
-		n = min(n, len(s.traffic.requests))
-	}
 	m := s.traffic.maker(5)
 	m.asLog = asLog
 	b := s.builder()

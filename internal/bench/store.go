@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spate-io/spate/api"
@@ -71,6 +72,7 @@ type Store struct {
 	zones   *zone.Registry
 	db      store.DB // that is open
 	kept    kept
+	retries atomic.Int64 // inserts that were tried again
 	progress
 }
 
@@ -175,10 +177,24 @@ func (s *Store) drop(name string) error {
 	return errors.Join(s.db.Close(), os.RemoveAll(filepath.Join(s.o.Dir, name)))
 }
 
+// insert puts prepared blocks in. As the loader does, it tries again what may succeed later: an engine that merges may
+// have no memory for a moment.
 func (s *Store) insert(ctx context.Context, list []store.Insert) error {
 	for _, in := range list {
-		if err := s.db.Insert(ctx, in); err != nil {
-			return err
+		for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+			err := s.db.Insert(ctx, in)
+			if err == nil {
+				break
+			}
+			if !store.Retriable(err) || ctx.Err() != nil {
+				return err
+			}
+			s.retries.Add(1)
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(wait):
+			}
 		}
 	}
 	return nil

@@ -1,20 +1,15 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 
-	"github.com/spate-io/spate/edge/accesslog"
-	"github.com/spate-io/spate/edge/ingest/unpack"
 	"github.com/spate-io/spate/event"
 	"github.com/spate-io/spate/internal/zone"
 )
@@ -77,49 +72,27 @@ func (t *traffic) draw(r *rand.Rand) int {
 
 // readLog reads the first requests of a log in any known format.
 func readLog(path string) ([]event.HTTP, error) {
-	f, err := os.Open(path)
+	in, done, err := openLog(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	in, err := unpack.NewReader(f)
-	if err != nil {
-		return nil, err
-	}
-	lines := bufio.NewReaderSize(in, accesslog.DefaultMaxLine)
-	head, err := lines.Peek(64 << 10)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	format := accesslog.Detect(slices.Collect(bytes.Lines(head[:bytes.LastIndexByte(head, '\n')+1]))).Format
-	if !format.Valid() {
-		return nil, errors.New("in no known format")
-	}
-	parser := format.New(accesslog.Options{})
+	defer done()
 	var list []event.HTTP
-	for len(list) < maxTemplates {
-		line, err := lines.ReadSlice('\n')
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			return nil, err
-		}
-		var e event.HTTP
-		if parser.Parse(line, &e) != nil {
-			continue
-		}
+	err = in.each(func(e *event.HTTP) error {
 		v, _, err := event.ReadHTTP(e.Append(nil)) // memory of its own
 		if err != nil {
-			continue
+			return nil //nolint:nilerr // one less
 		}
-		v.Decode(&e)
-		list = append(list, e)
+		v.Decode(e)
+		if list = append(list, *e); len(list) == maxTemplates {
+			return errEnough
+		}
+		return nil
+	})
+	if err == nil && len(list) == 0 {
+		err = errors.New("no line can be read")
 	}
-	if len(list) == 0 {
-		return nil, errors.New("no line can be read")
-	}
-	return list, nil
+	return list, err
 }
 
 // invented makes requests for those who have no log at hand.
