@@ -110,7 +110,7 @@ func (b *builder) part(name partName) (lifecycle.Part, error) {
 			return nil, nil
 		}
 		return input.New(b.cfg.Edge.Inputs, input.Deps{
-			Sink: b.forwarder, EdgeName: b.cfg.Edge.Forward.Edge, ColoCode: b.cfg.Edge.Colo, Logger: b.component(name), Registerer: b.reg,
+			Sink: b.forwarder, Tell: b.forwarder.Tell, EdgeName: b.cfg.Edge.Forward.Edge, ColoCode: b.cfg.Edge.Colo, Logger: b.component(name), Registerer: b.reg,
 		})
 	case partDemo:
 		var err error

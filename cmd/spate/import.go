@@ -142,7 +142,7 @@ func importOnce(ctx context.Context, cfg *Config, log *slog.Logger, o ingest.Opt
 		return nil, err
 	}
 	group := lifecycle.New(quiet, lifecycle.Options{}, append(parts, lifecycle.Named{Name: "import", Part: fw})...)
-	deps.Ledger, deps.Sink = ledger, fw
+	deps.Ledger, deps.Sink, deps.Tell = ledger, fw, fw.Tell
 	deps.Wait = func(ctx context.Context) error {
 		if err := fw.Delivered(ctx); err != nil {
 			return err

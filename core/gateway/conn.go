@@ -282,7 +282,9 @@ func (v *conn) produced(a *answer, h batch.Header, size int, begin time.Time, er
 	case err == nil:
 		g.met.produce.Observe(time.Since(begin).Seconds())
 		g.met.batches.WithLabelValues(h.Name.Edge).Inc()
-		g.met.events.WithLabelValues(h.Name.Edge).Add(float64(h.Events))
+		if h.Type == batch.HTTPRequests {
+			g.met.events.WithLabelValues(h.Name.Edge).Add(float64(h.Events))
+		}
 		g.met.bytes.WithLabelValues(h.Name.Edge).Add(float64(size))
 		g.met.rawBytes.WithLabelValues(h.Name.Edge).Add(float64(h.RawLen))
 		g.met.dropped.WithLabelValues(h.Name.Edge).Add(float64(h.Dropped))

@@ -7,6 +7,7 @@ import (
 	"github.com/spate-io/spate/edge/wire"
 	"github.com/spate-io/spate/event"
 	"github.com/spate-io/spate/event/batch"
+	"github.com/spate-io/spate/event/notice"
 )
 
 // refusal is why a batch is not taken.
@@ -36,17 +37,7 @@ func verify(d *batch.Decoder, b []byte, edges []string) (batch.Header, *refusal)
 	if !known {
 		return h, refuse(wire.RefuseEdge, "batch of edge %q on a connection of %q", h.Name.Edge, edges)
 	}
-	var count uint32
-	var first, last int64
-	_, err = event.Walk(raw, func(v event.View) error {
-		t := v.EdgeStartTimestamp()
-		if count == 0 {
-			first, last = t, t
-		}
-		first, last = min(first, t), max(last, t)
-		count++
-		return nil
-	})
+	count, first, last, err := survey(h.Type, raw)
 	switch {
 	case err != nil:
 		return h, refuse(wire.RefuseEvents, "event %d: %v", count, err)
@@ -56,6 +47,29 @@ func verify(d *batch.Decoder, b []byte, edges []string) (batch.Header, *refusal)
 		return h, refuse(wire.RefuseTimes, "times %d to %d, and the header says %d to %d", first, last, h.First, h.Last)
 	}
 	return h, nil
+}
+
+// survey reads everything in a payload, and gives how many there are and their first and last time.
+func survey(t batch.Type, raw []byte) (count uint32, first, last int64, err error) {
+	add := func(t int64) {
+		if count == 0 {
+			first, last = t, t
+		}
+		first, last = min(first, t), max(last, t)
+		count++
+	}
+	if t == batch.Notices {
+		list, err := notice.Parse(raw)
+		for _, n := range list {
+			add(n.Time.UnixNano())
+		}
+		return count, first, last, err
+	}
+	_, err = event.Walk(raw, func(v event.View) error {
+		add(v.EdgeStartTimestamp())
+		return nil
+	})
+	return count, first, last, err
 }
 
 // codeOf maps what the decoder says.

@@ -90,6 +90,7 @@ func (w *Writer) Record(ctx context.Context, token string, rows []load.Account) 
 	now := w.now()
 	counts := make([]schema.LedgerRow, 0, len(rows))
 	var names []schema.BatchRow
+	var notices []schema.NoticeRow
 	for i := range rows {
 		a := &rows[i]
 		minute := time.Unix(a.Minute*60, 0).UTC()
@@ -100,6 +101,9 @@ func (w *Writer) Record(ctx context.Context, token string, rows []load.Account) 
 			Edge: a.Edge, Minute: minute, Batches: a.Batches, Events: a.Events, Bytes: a.Bytes, Dropped: a.Dropped,
 			Duplicates: a.Duplicates, Refused: a.Refused, Late: a.Late, Oldest: a.Oldest,
 		})
+		for _, n := range a.Notices {
+			notices = append(notices, schema.NoticeRow{Edge: a.Edge, Notice: n})
+		}
 		for _, e := range a.Stored {
 			names = append(names, schema.BatchRow{
 				Edge: a.Edge, Epoch: e.Epoch, Minute: minute, Stored: now, Sequences: e.Sequences, Events: e.Events,
@@ -107,6 +111,9 @@ func (w *Writer) Record(ctx context.Context, token string, rows []load.Account) 
 		}
 	}
 	if err := schema.RecordBatches(ctx, w.db, token+"/batches", names); err != nil {
+		return err
+	}
+	if err := schema.RecordNotices(ctx, w.db, token+"/notices", notices); err != nil {
 		return err
 	}
 	return schema.RecordLedger(ctx, w.db, token+"/ledger", counts)

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/spate-io/spate/event/batch"
+	"github.com/spate-io/spate/event/notice"
 	"github.com/spate-io/spate/store"
 )
 
@@ -103,7 +104,7 @@ func (w *worker) build(b *bench, recs []*kgo.Record) (*tally, error) {
 func (w *worker) buildOne(b *bench, r *kgo.Record, t *tally, now time.Time) error {
 	h, raw, err := b.decoder.Decode(r.Value)
 	reason := reasonBatch
-	if err == nil && h.Type != batch.HTTPRequests {
+	if err == nil && h.Type != batch.HTTPRequests && h.Type != batch.Notices {
 		reason, err = reasonType, fmt.Errorf("batch type %d is not known here", h.Type)
 	}
 	if err == nil && w.window.seen(h.Name, r.Offset, r.Timestamp.UnixMilli()) {
@@ -111,9 +112,14 @@ func (w *worker) buildOne(b *bench, r *kgo.Record, t *tally, now time.Time) erro
 		t.duplicates++
 		return nil
 	}
+	var notices []notice.Notice
 	if err == nil && !w.aside[r.Offset] && h.Events > 0 {
 		reason = reasonEvents
-		err = b.builder.Add(&h, raw)
+		if h.Type == batch.Notices {
+			notices, err = notice.Parse(raw)
+		} else {
+			err = b.builder.Add(&h, raw)
+		}
 	}
 	if err != nil {
 		if err := w.setAside(r, reason, err); err != nil {
@@ -128,7 +134,11 @@ func (w *worker) buildOne(b *bench, r *kgo.Record, t *tally, now time.Time) erro
 		}
 		return nil
 	}
+	if h.Type == batch.Notices {
+		h.Events = 0 // from here on events are counted
+	}
 	row := w.accounts.of(&h)
+	row.Notices = append(row.Notices, notices...)
 	row.Batches++
 	row.Events += uint64(h.Events)
 	row.Dropped += uint64(h.Dropped)

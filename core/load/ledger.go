@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spate-io/spate/event/batch"
+	"github.com/spate-io/spate/event/notice"
 )
 
 // Account is what became of one edge's batches of one minute within one stored range. The minute of a batch is that of
@@ -26,6 +27,8 @@ type Account struct {
 	Oldest time.Duration
 	// Stored names the stored batches, by epoch; whoever adds them up finds the sequence numbers that never came.
 	Stored []Epoch
+	// Notices are what the edge had to tell.
+	Notices []notice.Notice
 }
 
 // Epoch names the batches of one epoch of an edge.

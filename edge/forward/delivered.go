@@ -11,6 +11,7 @@ func (f *Forwarder) Delivered(ctx context.Context) error {
 	if err := f.await(ctx); err != nil {
 		return err
 	}
+	f.flushNews()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -78,6 +78,7 @@ type Forwarder struct {
 	sequence uint64
 	known    map[[16]byte]uint64
 
+	news  news
 	watch watchers
 	book  ledger
 	down  error // why the spool takes nothing at the moment; guarded by mu
@@ -180,7 +181,7 @@ func (f *Forwarder) open() error {
 	for _, d := range f.cfg.Destinations {
 		names = append(names, d.Name)
 	}
-	sp, err := spool.Open(f.cfg.Spool, names, spool.Deps{Logger: f.log, Registerer: f.deps.Registerer, FS: f.deps.FS})
+	sp, err := spool.Open(f.cfg.Spool, names, spool.Deps{Logger: f.log, Registerer: f.deps.Registerer, FS: f.deps.FS, Tell: f.Tell})
 	if err != nil {
 		return fmt.Errorf("forwarder: %w", err)
 	}
@@ -227,6 +228,7 @@ func (f *Forwarder) dialers(d Destination) []wire.Dialer {
 
 // drain ends Put and sends what is there to the writer, which has to be told to give up when it cannot write.
 func (f *Forwarder) drain() {
+	f.flushNews()
 	f.mu.Lock()
 	f.stopping = true
 	close(f.stop)

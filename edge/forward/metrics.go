@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spate-io/spate/event/batch"
 )
 
 // metrics are the forwarder's figures; those of the spool and of the shippers are theirs.
@@ -65,7 +67,9 @@ func (m *metrics) appended(b *sealed) {
 	if b.name.Sequence == 0 {
 		return
 	}
-	m.events.Add(float64(b.events))
+	if b.typ == batch.HTTPRequests {
+		m.events.Add(float64(b.events))
+	}
 	m.batches.Inc()
 	m.rawBytes.Add(float64(len(b.raw)))
 	m.packedBytes.Add(float64(len(b.data)))

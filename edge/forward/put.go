@@ -13,6 +13,7 @@ import (
 
 // sealed is a batch on its way: gathered under mu, then owned by an encoder, then by the writer.
 type sealed struct {
+	typ     batch.Type
 	raw     []byte
 	events  uint32
 	dropped uint32
@@ -153,7 +154,7 @@ func (f *Forwarder) fits(v survey) bool {
 func (f *Forwarder) add(c Chunk, v survey) {
 	b := f.current
 	if b == nil {
-		b = &sealed{begun: time.Now(), done: make(chan struct{})}
+		b = &sealed{typ: batch.HTTPRequests, begun: time.Now(), done: make(chan struct{})}
 		if n := len(f.spare); n > 0 {
 			b.raw, f.spare = f.spare[n-1][:0], f.spare[:n-1]
 		}
@@ -189,17 +190,23 @@ func (f *Forwarder) sealLocked() bool {
 		return false
 	}
 	f.current = nil
-	f.waiting++
 	if b.events > 0 {
 		b.book.accepted(b.first, uint64(b.events))
 	}
+	f.send(b)
+	return true
+}
+
+// send gives a batch its name and sends it to the encoders and the writer, which have room for all that may wait. It needs
+// mu.
+func (f *Forwarder) send(b *sealed) {
+	f.waiting++
 	if b.events > 0 || b.dropped > 0 {
 		f.sequence++
 		b.name = batch.Name{Edge: f.cfg.Edge, Epoch: f.epoch, Sequence: f.sequence}
 	}
-	f.sealed <- b // both have room for all that may wait
+	f.sealed <- b
 	f.work <- b
-	return true
 }
 
 // unwait notes that a batch is in the spool, or given up, and lets a blocked Put go on.

@@ -17,7 +17,7 @@ func (f *Forwarder) encode() error {
 		if err != nil {
 			b.err = err
 		} else if b.name.Sequence > 0 {
-			h := batch.Header{Type: batch.HTTPRequests, Name: b.name, Events: b.events, Dropped: b.dropped, First: b.first, Last: b.last}
+			h := batch.Header{Type: b.typ, Name: b.name, Events: b.events, Dropped: b.dropped, First: b.first, Last: b.last}
 			b.data, b.err = enc.Encode(b.data[:0], h, b.raw)
 		}
 		close(b.done)
@@ -70,6 +70,7 @@ func (f *Forwarder) write(ctx context.Context) error {
 				f.log.Warn("sync of spool cursors", "err", err)
 			}
 			f.emitLedger()
+			f.sendNews()
 		}
 	}
 }
@@ -124,7 +125,9 @@ func (f *Forwarder) append(ctx context.Context, b *sealed) bool {
 // hollow makes a batch that can never be written one that only reports its events as dropped, under the same name and with
 // the same positions.
 func (f *Forwarder) hollow(b *sealed) {
-	b.dropped += b.events
+	if b.typ == batch.HTTPRequests {
+		b.dropped += b.events
+	}
 	b.events, b.first, b.last, b.raw = 0, 0, 0, b.raw[:0]
 	var lost rows
 	for _, r := range b.book {

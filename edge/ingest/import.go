@@ -17,23 +17,27 @@ import (
 
 // importer is one run of Import. Its methods are called by one goroutine.
 type importer struct {
-	o        Options
-	d        Deps
-	format   accesslog.Format // when given
-	known    map[Sum][]*Entry // families that were looked up, with what this run added
-	sum      *Summary
-	bad      *badLog
-	pool     *pool
-	progress *progress
-	begun    time.Time
-	tracked  []*tracker
+	o      Options
+	d      Deps
+	format accesslog.Format // when given
+	known  map[Sum][]*Entry // families that were looked up, with what this run added
+	sum    *Summary
+	bad    *badLog
+	// complaints tells of the refused lines of the file at hand.
+	complaints *Complaints
+	pool       *pool
+	progress   *progress
+	begun      time.Time
+	tracked    []*tracker
 }
 
 // file imports one file. Its error is one that ends the import; what is wrong with the file goes to the summary.
 func (im *importer) file(ctx context.Context, s source) error {
 	im.progress.file(s.name)
 	res := FileResult{Name: s.name}
+	im.complaints = NewComplaints(s.name, im.d.Tell)
 	err := im.read(ctx, s, &res)
+	im.complaints.Flush()
 	if ctx.Err() != nil {
 		return fmt.Errorf("import %s: %w", s.name, ctx.Err())
 	}
@@ -270,6 +274,7 @@ func (im *importer) take(ctx context.Context, j *job, t *tracker, encodeFrom uin
 		if err := im.bad.add(res.Name, res.Lines+b.line, b.err, b.text); err != nil {
 			return err
 		}
+		im.complaints.Bad(res.Lines+b.line, b.err, b.text)
 	}
 	res.Lines += j.allLines
 	res.NewLines += j.newLines

@@ -22,6 +22,7 @@ import (
 	"github.com/spate-io/spate/edge/accesslog"
 	"github.com/spate-io/spate/edge/forward"
 	"github.com/spate-io/spate/event"
+	"github.com/spate-io/spate/event/notice"
 )
 
 // Options say what to import and how. The zero value of a field is its default.
@@ -76,9 +77,10 @@ type Deps struct {
 	Ledger Ledger
 	// Wait returns when everything that was put has been acknowledged by the destinations. Nil: durable in the spool is enough.
 	Wait     func(ctx context.Context) error
-	Stdin    io.Reader // for "-"
-	Progress io.Writer // a bar or lines go here; nil: none
-	Terminal bool      // Progress is a terminal
+	Stdin    io.Reader           // for "-"
+	Tell     func(notice.Notice) // of refused lines; nil: nobody
+	Progress io.Writer           // a bar or lines go here; nil: none
+	Terminal bool                // Progress is a terminal
 	Logger   *slog.Logger
 }
 

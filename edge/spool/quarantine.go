@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spate-io/spate/event/batch"
+	"github.com/spate-io/spate/event/notice"
 )
 
 // Directories in a spool's directory.
@@ -66,7 +67,16 @@ func (s *Spool) setAside(g *segment, f io.ReaderAt, from, to int64, cause error)
 	s.mu.Unlock()
 	s.met.damages.Inc()
 	s.met.damagedBytes.Add(float64(to - from))
+	s.notify(notice.Notice{Kind: notice.Damaged, Source: segmentName(g.num), Reason: fmt.Sprintf("%d bytes from %d on: %v", to-from, from, cause), Sample: name})
 	s.log.Error("spool is damaged, stretch set aside", "segment", g.num, "offset", from, "bytes", to-from, "reason", cause, "copy", name, "copy_err", err)
+}
+
+// notify tells whoever wants to know.
+func (s *Spool) notify(n notice.Notice) {
+	if s.tell != nil {
+		n.Time = s.now()
+		s.tell(n)
+	}
 }
 
 var errNothingToCopy = errors.New("segment cannot be opened")
@@ -129,7 +139,8 @@ func (c *Cursor) Refuse(at Position, code uint16, reason string) {
 	b, err := c.Reread(at)
 	v := Refusal{Destination: c.name, Code: code, Reason: reason, Time: s.now().UTC()}
 	name := fmt.Sprintf("%016d-%d", at.Segment, at.Offset)
-	if h, _, herr := batch.ParseHeader(b); err == nil && herr == nil {
+	h, _, herr := batch.ParseHeader(b)
+	if err == nil && herr == nil {
 		v.Batch, v.Events = h.Name.String(), h.Events
 		name = strings.ReplaceAll(v.Batch, "/", "-")
 	}
@@ -154,6 +165,9 @@ func (c *Cursor) Refuse(at Position, code uint16, reason string) {
 		s.mu.Unlock()
 	}
 	s.met.refused(c.name, v.Events)
+	if herr == nil && h.Type != batch.Notices {
+		s.notify(notice.Notice{Kind: notice.Refused, Source: c.name, Count: uint64(v.Events), Reason: reason, Sample: v.Batch})
+	}
 	s.log.Error("batch was refused and is set aside", "destination", c.name, "batch", v.Batch, "code", code, "reason", reason, "events", v.Events, "err", err)
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spate-io/spate/event/batch"
+	"github.com/spate-io/spate/event/notice"
 )
 
 // recover brings the spool's state back from the directory, mending what a crash has left.
@@ -152,6 +153,7 @@ func (s *Spool) quarantineSegment(num uint64, reason string) error {
 	}
 	s.damages = append(s.damages, Damage{Segment: num, File: name, Reason: reason, Time: s.now()})
 	s.met.damages.Inc()
+	s.notify(notice.Notice{Kind: notice.Damaged, Source: name, Reason: reason, Sample: name})
 	s.log.Error("spool segment set aside", "segment", num, "reason", reason)
 	return nil
 }

@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spate-io/spate/event/notice"
 )
 
 // Errors that callers branch on.
@@ -60,6 +62,8 @@ type Deps struct {
 	Registerer prometheus.Registerer
 	FS         FS               // default: the operating system's
 	Now        func() time.Time // default: time.Now
+	// Tell is told of trouble that an operator should know of. It must not block nor call the spool; nil: nobody is told.
+	Tell func(notice.Notice)
 }
 
 // Spool is an open spool. Append, AppendPositions, Sync and Close may be called from any goroutine but are done one at a
@@ -70,6 +74,7 @@ type Spool struct {
 	log  *slog.Logger
 	met  *metrics
 	now  func() time.Time
+	tell func(notice.Notice)
 	lock io.Closer
 	id   [16]byte
 
@@ -126,7 +131,7 @@ func Open(cfg Config, destinations []string, deps Deps) (*Spool, error) {
 		deps.Now = time.Now
 	}
 	s := &Spool{
-		cfg: cfg, fs: deps.FS, log: deps.Logger, now: deps.Now,
+		cfg: cfg, fs: deps.FS, log: deps.Logger, now: deps.Now, tell: deps.Tell,
 		positions: streams{}, durable: streams{}, cursors: map[string]*Cursor{},
 		wake: make(chan struct{}), space: make(chan struct{}),
 	}

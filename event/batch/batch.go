@@ -28,6 +28,8 @@ const (
 	// MaxBatch is the largest batch in bytes.
 	MaxBatch = HeaderSize + MaxEdge + MaxPacked
 
+	// MaxNotices is the largest payload of notices before compression.
+	MaxNotices = 1 << 20
 	// minMessage is the length of the shortest message there can be.
 	minMessage = 16
 )
@@ -98,12 +100,21 @@ func ParseCodec(name string) (Codec, error) {
 // Type says what kind of events a batch holds.
 type Type uint8
 
-// HTTPRequests are events of http.capnp.
-const HTTPRequests Type = 1
+// What a batch may hold.
+const (
+	// HTTPRequests are events of http.capnp.
+	HTTPRequests Type = 1
+	// Notices are what an edge has to tell besides, lines of package notice; Events, First and Last are about them. They
+	// are not counted as events.
+	Notices Type = 2
+)
 
 // String returns the name of the type, which is also that of the topic and the table.
 func (t Type) String() string {
-	if t == HTTPRequests {
+	switch t {
+	case Notices:
+		return "notices"
+	case HTTPRequests:
 		return "http_requests"
 	}
 	return fmt.Sprintf("type(%d)", uint8(t))

@@ -101,7 +101,7 @@ func ParseHeader(b []byte) (Header, int, error) {
 // check checks what the format says of the fields, lengths included.
 func (h *Header) check() error {
 	switch {
-	case h.Type != HTTPRequests:
+	case h.Type != HTTPRequests && h.Type != Notices:
 		return bad("type", 5, fmt.Errorf("%w: %d", ErrValue, h.Type))
 	case int(h.Codec) >= len(codecNames):
 		return bad("codec", 6, fmt.Errorf("%w: %d", ErrValue, h.Codec))
@@ -113,6 +113,8 @@ func (h *Header) check() error {
 		return bad("first", 32, fmt.Errorf("%w: times without events", ErrValue))
 	case h.First > h.Last:
 		return bad("last", 40, fmt.Errorf("%w: before first", ErrValue))
+	case h.Type == Notices && h.RawLen > MaxNotices:
+		return bad("raw length", 48, fmt.Errorf("%w: %d bytes of notices", ErrTooLarge, h.RawLen))
 	case h.RawLen > MaxRaw:
 		return bad("raw length", 48, fmt.Errorf("%w: %d bytes", ErrTooLarge, h.RawLen))
 	case (h.Events == 0) != (h.RawLen == 0) || uint64(h.Events)*minMessage > uint64(h.RawLen):

@@ -30,6 +30,8 @@ const (
 	Ledger = "ledger"
 	// LedgerBatches has the names of stored batches: which sequence numbers of each epoch of an edge came.
 	LedgerBatches = "ledger_batches"
+	// Notices has what edges had to tell besides events.
+	Notices = "notices"
 	// Imports has one row per imported file.
 	Imports = "imports"
 	// Migrations records what was done to this store.

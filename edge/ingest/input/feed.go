@@ -18,6 +18,7 @@ type base struct {
 	metrics *metrics
 	texts   *ingest.DefaultTexts
 	log     *slog.Logger
+	bad     *ingest.Complaints
 }
 
 // chunkEvents is how many bytes of events are handed over as one, about.
@@ -105,6 +106,7 @@ const refuseEvery = 10 * time.Second
 func (f *feed) refuse(line []byte, err error) {
 	f.metrics.lines.WithLabelValues(f.cfg.Type).Inc()
 	f.metrics.bad.WithLabelValues(f.cfg.Type).Inc()
+	f.bad.Bad(0, err, line)
 	now := time.Now()
 	if now.Sub(f.quiet) < refuseEvery {
 		f.muted++

@@ -7,24 +7,29 @@
 package input
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spate-io/spate/edge/forward"
+	"github.com/spate-io/spate/edge/ingest"
+	"github.com/spate-io/spate/event/notice"
 	"github.com/spate-io/spate/internal/config"
 )
 
 // Deps are what the inputs need. Sink is required.
 type Deps struct {
 	Sink       forward.Sink
-	EdgeName   string // of events
+	Tell       func(notice.Notice) // of refused lines; nil: nobody
+	EdgeName   string              // of events
 	ColoCode   string
 	Logger     *slog.Logger          // nil: no logging
 	Registerer prometheus.Registerer // nil: metrics are kept but not registered
@@ -35,6 +40,7 @@ type Inputs struct {
 	runners []runner
 	ready   []atomic.Bool
 	names   []string
+	bad     []*ingest.Complaints
 }
 
 // runner is one input: it calls up when it is open.
@@ -65,6 +71,8 @@ func New(cfg []Config, deps Deps) (*Inputs, error) {
 	for _, c := range cfg {
 		c = c.withDefaults()
 		b := base{cfg: c, deps: deps, metrics: m, texts: c.defaults(deps.EdgeName, deps.ColoCode), log: deps.Logger.With("input", c.Type)}
+		b.bad = ingest.NewComplaints(c.Type+" "+cmp.Or(c.Path, c.Listen), deps.Tell)
+		in.bad = append(in.bad, b.bad)
 		switch c.Type {
 		case TypeFile:
 			in.runners = append(in.runners, newFollower(b))
@@ -83,6 +91,7 @@ func New(cfg []Config, deps Deps) (*Inputs, error) {
 // Run takes lines in until ctx is cancelled. An input that cannot be opened ends all.
 func (in *Inputs) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { in.complain(ctx); return nil })
 	for i, r := range in.runners {
 		g.Go(func() error {
 			defer in.ready[i].Store(false)
@@ -96,6 +105,21 @@ func (in *Inputs) Run(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// complain tells, from time to time and at the end, of refused lines.
+func (in *Inputs) complain(ctx context.Context) {
+	tick := time.NewTicker(15 * time.Second)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+		for _, b := range in.bad {
+			b.Flush()
+		}
+	}
 }
 
 // Ready returns nil when every input is open.

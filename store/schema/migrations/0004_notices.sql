@@ -1,0 +1,14 @@
+CREATE TABLE IF NOT EXISTS notices (
+    edge LowCardinality(String),
+    time DateTime64(3, 'UTC') CODEC(Delta, Default),
+    kind LowCardinality(String),
+    source String,
+    line UInt64,
+    count UInt64,
+    reason String,
+    sample String
+) ENGINE = MergeTree
+PARTITION BY toYYYYMM(time)
+ORDER BY (time, edge, kind)
+TTL toDateTime(time) + INTERVAL 90 DAY DELETE
+SETTINGS index_granularity = 1024, non_replicated_deduplication_window = 10000;
