@@ -13,17 +13,17 @@ import (
 func coloLayout() layout[ColoTraffic] {
 	return layout[ColoTraffic]{
 		counters: []counter[ColoTraffic]{
-			{sum(schema.ColRequests), func(t *ColoTraffic, n uint64) { t.Requests.All = n }},
-			{sum(schema.ColCachedRequests), func(t *ColoTraffic, n uint64) { t.Requests.Cached = n }},
-			{sum(schema.ColResponseBytes), func(t *ColoTraffic, n uint64) { t.Bandwidth.All = n }},
-			{sum(schema.ColCachedBytes), func(t *ColoTraffic, n uint64) { t.Bandwidth.Cached = n }},
-			{sum(schema.ColThreats), func(t *ColoTraffic, n uint64) { t.Threats.All = n }},
+			{schema.ColRequests, func(t *ColoTraffic) *uint64 { return &t.Requests.All }},
+			{schema.ColCachedRequests, func(t *ColoTraffic) *uint64 { return &t.Requests.Cached }},
+			{schema.ColResponseBytes, func(t *ColoTraffic) *uint64 { return &t.Bandwidth.All }},
+			{schema.ColCachedBytes, func(t *ColoTraffic) *uint64 { return &t.Bandwidth.Cached }},
+			{schema.ColThreats, func(t *ColoTraffic) *uint64 { return &t.Threats.All }},
 		},
 		maps: []mapping[ColoTraffic]{
-			{sumMap(schema.ColByStatus), func(t *ColoTraffic, m Counts) { t.Requests.HTTPStatus = m }},
-			{sumMap(schema.ColByCountry), func(t *ColoTraffic, m Counts) { t.Requests.Country = m }},
-			{sumMap(schema.ColThreatsByType), func(t *ColoTraffic, m Counts) { t.Threats.Type = m }},
-			{sumMap(schema.ColThreatsByCountry), func(t *ColoTraffic, m Counts) { t.Threats.Country = m }},
+			{schema.ColByStatus, func(t *ColoTraffic) *Counts { return &t.Requests.HTTPStatus }},
+			{schema.ColByCountry, func(t *ColoTraffic) *Counts { return &t.Requests.Country }},
+			{schema.ColThreatsByType, func(t *ColoTraffic) *Counts { return &t.Threats.Type }},
+			{schema.ColThreatsByCountry, func(t *ColoTraffic) *Counts { return &t.Threats.Country }},
 		},
 	}
 }

@@ -2,18 +2,20 @@ package analytics
 
 import (
 	"github.com/ClickHouse/ch-go/proto"
+
+	"github.com/spate-io/spate/store/schema"
 )
 
-// counter is a column of whole numbers and where its value goes in an answer of type T.
+// counter is a column of whole numbers of a rollup and where their sum goes in an answer of type T.
 type counter[T any] struct {
-	expr string
-	put  func(t *T, n uint64)
+	column string
+	at     func(t *T) *uint64
 }
 
-// mapping is a column of counts by name and where they go.
+// mapping is a column of counts by name and where their sums go.
 type mapping[T any] struct {
-	expr string
-	put  func(t *T, m Counts)
+	column string
+	at     func(t *T) *Counts
 }
 
 // sum and sumMap are the expressions that combine a rollup's columns.
@@ -21,6 +23,13 @@ func sum(column string) string { return "toUInt64(sum(" + column + "))" }
 
 func sumMap(column string) string {
 	return "CAST(sumMap(" + column + "), 'Map(String, UInt64)')"
+}
+
+func (c counter[T]) expr() string {
+	if c.column == schema.ColUniques {
+		return "toUInt64(" + schema.UniquesMerge + "(" + c.column + "))"
+	}
+	return sum(c.column)
 }
 
 // layout is the set of columns that fill a T.
@@ -48,10 +57,10 @@ func (l layout[T]) receive() *columnSet[T] {
 func (l layout[T]) sql() []string {
 	var columns []string
 	for i, c := range l.counters {
-		columns = append(columns, c.expr+" AS "+numberName(i))
+		columns = append(columns, c.expr()+" AS "+numberName(i))
 	}
 	for i, m := range l.maps {
-		columns = append(columns, m.expr+" AS "+mapName(i))
+		columns = append(columns, sumMap(m.column)+" AS "+mapName(i))
 	}
 	return columns
 }
@@ -71,10 +80,10 @@ func (c *columnSet[T]) results() proto.Results {
 // fill copies row i of the block at hand into t.
 func (c *columnSet[T]) fill(t *T, i int) {
 	for j, k := range c.counters {
-		k.put(t, c.numbers[j].Row(i))
+		*k.at(t) = c.numbers[j].Row(i)
 	}
 	for j, k := range c.maps {
-		k.put(t, c.counts[j].Row(i))
+		*k.at(t) = c.counts[j].Row(i)
 	}
 }
 

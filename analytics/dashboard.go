@@ -13,27 +13,27 @@ import (
 func trafficLayout() layout[Traffic] {
 	return layout[Traffic]{
 		counters: []counter[Traffic]{
-			{sum(schema.ColRequests), func(t *Traffic, n uint64) { t.Requests.All = n }},
-			{sum(schema.ColCachedRequests), func(t *Traffic, n uint64) { t.Requests.Cached = n }},
-			{sum(schema.ColEncryptedRequests), func(t *Traffic, n uint64) { t.Requests.SSL.Encrypted = n }},
-			{sum(schema.ColResponseBytes), func(t *Traffic, n uint64) { t.Bandwidth.All = n }},
-			{sum(schema.ColCachedBytes), func(t *Traffic, n uint64) { t.Bandwidth.Cached = n }},
-			{sum(schema.ColEncryptedBytes), func(t *Traffic, n uint64) { t.Bandwidth.SSL.Encrypted = n }},
-			{sum(schema.ColThreats), func(t *Traffic, n uint64) { t.Threats.All = n }},
-			{sum(schema.ColPageViews), func(t *Traffic, n uint64) { t.Pageviews.All = n }},
-			{"toUInt64(" + schema.UniquesMerge + "(" + schema.ColUniques + "))", func(t *Traffic, n uint64) { t.Uniques.All = n }},
+			{schema.ColRequests, func(t *Traffic) *uint64 { return &t.Requests.All }},
+			{schema.ColCachedRequests, func(t *Traffic) *uint64 { return &t.Requests.Cached }},
+			{schema.ColEncryptedRequests, func(t *Traffic) *uint64 { return &t.Requests.SSL.Encrypted }},
+			{schema.ColResponseBytes, func(t *Traffic) *uint64 { return &t.Bandwidth.All }},
+			{schema.ColCachedBytes, func(t *Traffic) *uint64 { return &t.Bandwidth.Cached }},
+			{schema.ColEncryptedBytes, func(t *Traffic) *uint64 { return &t.Bandwidth.SSL.Encrypted }},
+			{schema.ColThreats, func(t *Traffic) *uint64 { return &t.Threats.All }},
+			{schema.ColPageViews, func(t *Traffic) *uint64 { return &t.Pageviews.All }},
+			{schema.ColUniques, func(t *Traffic) *uint64 { return &t.Uniques.All }},
 		},
 		maps: []mapping[Traffic]{
-			{sumMap(schema.ColByStatus), func(t *Traffic, m Counts) { t.Requests.HTTPStatus = m }},
-			{sumMap(schema.ColByContent), func(t *Traffic, m Counts) { t.Requests.ContentType = m }},
-			{sumMap(schema.ColByCountry), func(t *Traffic, m Counts) { t.Requests.Country = m }},
-			{sumMap(schema.ColByIPClass), func(t *Traffic, m Counts) { t.Requests.IPClass = m }},
-			{sumMap(schema.ColBySSL), func(t *Traffic, m Counts) { t.Requests.SSLProtocol = m }},
-			{sumMap(schema.ColBytesByContent), func(t *Traffic, m Counts) { t.Bandwidth.ContentType = m }},
-			{sumMap(schema.ColBytesByCountry), func(t *Traffic, m Counts) { t.Bandwidth.Country = m }},
-			{sumMap(schema.ColThreatsByType), func(t *Traffic, m Counts) { t.Threats.Type = m }},
-			{sumMap(schema.ColThreatsByCountry), func(t *Traffic, m Counts) { t.Threats.Country = m }},
-			{sumMap(schema.ColViewsByEngine), func(t *Traffic, m Counts) { t.Pageviews.SearchEngine = lower(m) }},
+			{schema.ColByStatus, func(t *Traffic) *Counts { return &t.Requests.HTTPStatus }},
+			{schema.ColByContent, func(t *Traffic) *Counts { return &t.Requests.ContentType }},
+			{schema.ColByCountry, func(t *Traffic) *Counts { return &t.Requests.Country }},
+			{schema.ColByIPClass, func(t *Traffic) *Counts { return &t.Requests.IPClass }},
+			{schema.ColBySSL, func(t *Traffic) *Counts { return &t.Requests.SSLProtocol }},
+			{schema.ColBytesByContent, func(t *Traffic) *Counts { return &t.Bandwidth.ContentType }},
+			{schema.ColBytesByCountry, func(t *Traffic) *Counts { return &t.Bandwidth.Country }},
+			{schema.ColThreatsByType, func(t *Traffic) *Counts { return &t.Threats.Type }},
+			{schema.ColThreatsByCountry, func(t *Traffic) *Counts { return &t.Threats.Country }},
+			{schema.ColViewsByEngine, func(t *Traffic) *Counts { return &t.Pageviews.SearchEngine }},
 		},
 	}
 }
@@ -52,6 +52,13 @@ func (s *Service) Dashboard(ctx context.Context, zone string, r Range) (*Dashboa
 
 func (s *Service) askDashboard(ctx context.Context, zone string, w Window) (*Dashboard, error) {
 	d := &Dashboard{Window: w, Timeseries: make([]Traffic, w.Points())}
+	if fewRows(w) {
+		if err := s.addDashboard(ctx, zone, d); err != nil {
+			return nil, err
+		}
+		d.complete()
+		return d, nil
+	}
 	rows := trafficLayout().receive()
 	p := newPoints()
 	err := s.run(ctx, "dashboard", dashboardStatement(w).query(zone, w), append(p.results(), rows.results()...), func(n int) error {
@@ -65,14 +72,19 @@ func (s *Service) askDashboard(ctx context.Context, zone string, w Window) (*Das
 	if err != nil {
 		return nil, err
 	}
+	d.complete()
+	return d, nil
+}
+
+// complete sets what follows from other fields, in all points and in the totals.
+func (d *Dashboard) complete() {
 	for i := range d.Timeseries {
 		t := &d.Timeseries[i]
-		t.Since, t.Until = w.At(i)
+		t.Since, t.Until = d.Window.At(i)
 		t.complete()
 	}
-	d.Totals.Since, d.Totals.Until = w.Since, w.Until
+	d.Totals.Since, d.Totals.Until = d.Window.Since, d.Window.Until
 	d.Totals.complete()
-	return d, nil
 }
 
 func dashboardStatement(w Window) statement {
@@ -93,6 +105,7 @@ func (t *Traffic) complete() {
 		}
 	}
 	r.SSLProtocols, b.SSLProtocol, b.SSLProtocols = r.SSLProtocol, r.SSLProtocol, r.SSLProtocol
+	t.Pageviews.SearchEngine = lower(t.Pageviews.SearchEngine)
 	t.Pageviews.SearchEngines = t.Pageviews.SearchEngine
 }
 

@@ -36,6 +36,8 @@ type Delivery struct {
 	Backlog  Backlog        `json:"backlog"`
 	Totals   DeliveryCounts `json:"totals"`
 	Edges    []EdgeDelivery `json:"edges"` // by name; the empty name: batches that do not say whose they are
+	// Notices are what edges had to tell during the span, the latest first.
+	Notices []Notices `json:"notices"`
 }
 
 // DeliveryCounts are what became of events. Rows add up, but OldestMs, the largest one.
@@ -90,10 +92,14 @@ func (s *Service) Delivery(ctx context.Context, r Range, backlog Backlog) (*Deli
 	return shared(ctx, &s.sharing, w.key("delivery", "", backlog), s.cfg.ShareFor.D(), func(ctx context.Context) (*Delivery, error) {
 		d := &Delivery{Window: w, Settled: earlier(w.Until, now.Add(-s.cfg.Settle.D())), Backlog: backlog, Reasons: []string{}, Edges: []EdgeDelivery{}}
 		edges := map[string]*EdgeDelivery{}
-		if err := s.askLedger(ctx, w, edges); err != nil {
+		err := s.askLedger(ctx, w, edges)
+		if err != nil {
 			return nil, err
 		}
 		if err := s.askGaps(ctx, w, now.Add(-s.cfg.Settle.D()), edges); err != nil {
+			return nil, err
+		}
+		if d.Notices, err = s.askNotices(ctx, w); err != nil {
 			return nil, err
 		}
 		for _, e := range edges {
@@ -295,6 +301,7 @@ func (d *Delivery) judge(now time.Time) {
 			because("%s: %d events were accepted and are not stored yet", name, t.Pending)
 		}
 	}
+	d.judgeNotices(because)
 	oldest := now.Add(-time.Duration(d.Backlog.Seconds * float64(time.Second)))
 	switch {
 	case !d.Backlog.Known:

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spate-io/spate/analytics"
+	"github.com/spate-io/spate/event/notice"
 	"github.com/spate-io/spate/store"
 	"github.com/spate-io/spate/store/chdb/chdbtest"
 	"github.com/spate-io/spate/store/schema"
@@ -180,6 +181,42 @@ func TestDelivery_SaysWhyNot(t *testing.T) {
 }
 
 // Events of the running minute, and batches that have just come onto the bus, are no reason.
+func TestDelivery_TellsWhatEdgesHadToTell(t *testing.T) {
+	b := newBook(t)
+	b.stored("fra1", 7, time.Minute, upTo(1, 5)...)
+	at := func(ago time.Duration) time.Time { return b.noon.Add(-ago) }
+	rows := []schema.NoticeRow{
+		{Edge: "fra1", Notice: notice.Notice{Time: at(50 * time.Second), Kind: notice.BadLine, Source: "file a.log", Line: 12, Count: 1, Reason: "no time", Sample: "x \"y\"\t\xff"}},
+		{Edge: "fra1", Notice: notice.Notice{Time: at(40 * time.Second), Kind: notice.BadLine, Source: "file a.log", Line: 13, Count: 1, Reason: "no status", Sample: "z"}},
+		{Edge: "fra1", Notice: notice.Notice{Time: at(30 * time.Second), Kind: notice.BadLine, Source: "file a.log", Count: 700, Reason: "no time"}},
+		{Edge: "fra1", Notice: notice.Notice{Time: at(3 * time.Hour), Kind: notice.BadLine, Source: "file old.log", Count: 1}},
+	}
+	for range 2 { // the second changes nothing
+		if err := schema.RecordNotices(context.Background(), b.db, "n", rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := b.delivery("-60", "")
+	want := []analytics.Notices{{
+		Edge: "fra1", Kind: notice.BadLine, Source: "file a.log", Count: 702, First: at(50 * time.Second), Last: at(30 * time.Second), Reason: "no time",
+		Samples: []analytics.NoticeSample{
+			{Time: at(40 * time.Second), Line: 13, Reason: "no status", Text: "z"},
+			{Time: at(50 * time.Second), Line: 12, Reason: "no time", Text: "x \"y\"\t\uFFFD"},
+		},
+	}}
+	if diff := cmp.Diff(want, d.Notices); diff != "" || !d.Complete {
+		t.Errorf("complete %v (-want +got)\n%s", d.Complete, diff)
+	}
+	refused := notice.Notice{Time: at(20 * time.Second), Kind: notice.Refused, Source: "helsinki", Count: 99, Reason: "checksum", Sample: "fra1/7/6"}
+	if err := schema.RecordNotices(context.Background(), b.db, "m", []schema.NoticeRow{{Edge: "fra1", Notice: refused}}); err != nil {
+		t.Fatal(err)
+	}
+	d = b.delivery("-60", "")
+	if d.Complete || !strings.Contains(strings.Join(d.Reasons, " "), "helsinki refused batches with 99 events") {
+		t.Errorf("complete %v, %q", d.Complete, d.Reasons)
+	}
+}
+
 func TestDelivery_WhatIsUnderWayIsNoReason(t *testing.T) {
 	b := newBook(t)
 	b.stored("fra1", 5, 10*time.Minute, 1)

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"sync"
 	"time"
 
@@ -35,6 +36,7 @@ func (c *Complaints) Bad(number uint64, reason error, text []byte) {
 		return
 	}
 	now := time.Now()
+	text = bytes.TrimRight(text, "\r\n")
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now.Sub(c.since) > time.Minute {

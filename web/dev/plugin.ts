@@ -81,6 +81,20 @@ function delivery(since: number, until: number, now: number) {
     backlog: { known: true, messages: 1, seconds: 0.4, lost: 0 },
     totals: { ...edges[1]!.totals, stored: edges[0]!.totals.stored + edges[1]!.totals.stored },
     edges,
+    notices: [
+      {
+        edge: 'fra1',
+        kind: 'bad_line',
+        source: '/var/log/nginx/access.log',
+        count: 702,
+        first: iso(now - 300),
+        last: iso(now - 20),
+        reason: 'EdgeStartTimestamp: not a time',
+        samples: [
+          { time: iso(now - 20), line: 961, reason: 'EdgeStartTimestamp: not a time', text: 'segfault at 950' },
+        ],
+      },
+    ],
   };
 }
 

@@ -6,9 +6,10 @@ CREATE TABLE IF NOT EXISTS notices (
     line UInt64,
     count UInt64,
     reason String,
-    sample String
+    sample String,
+    stored_on Date DEFAULT today()
 ) ENGINE = MergeTree
 PARTITION BY toYYYYMM(time)
 ORDER BY (time, edge, kind)
-TTL toDateTime(time) + INTERVAL 90 DAY DELETE
+TTL stored_on + INTERVAL 90 DAY DELETE
 SETTINGS index_granularity = 1024, non_replicated_deduplication_window = 10000;

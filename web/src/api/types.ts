@@ -136,6 +136,18 @@ export interface EdgeDelivery {
   gaps: Gap[];
 }
 
+/** What an edge had to tell of one kind about one source. */
+export interface Notices {
+  edge: string;
+  kind: string;
+  source: string;
+  count: number;
+  first: string;
+  last: string;
+  reason: string;
+  samples: { time: string; line: number; reason: string; text: string }[];
+}
+
 export interface Delivery {
   query: Dashboard['query'];
   settled: string;
@@ -144,4 +156,5 @@ export interface Delivery {
   backlog: { known: boolean; messages: number; seconds: number; lost: number };
   totals: DeliveryCounts;
   edges: EdgeDelivery[];
+  notices: Notices[];
 }

@@ -6,6 +6,7 @@ import { clock, dateTime, zoneName } from '../lib/time.ts';
 import { delivery } from '../state/data.ts';
 import { utc } from '../state/page.ts';
 import { Icon } from '../ui/icons.tsx';
+import { NoticeList } from './notices.tsx';
 import { Panel } from './panel.tsx';
 import { strip } from './strip.ts';
 
@@ -18,6 +19,9 @@ export function DeliveryPage() {
       {d && <Verdict d={d} />}
       <Panel id="delivery" title="Edges" note="by what became of their events" resource={delivery} height={300}>
         {(data: Delivery) => <Edges d={data} />}
+      </Panel>
+      <Panel id="notices" title="Needs attention" note="what edges had to tell" resource={delivery} height={60}>
+        {(data: Delivery) => <NoticeList d={data} />}
       </Panel>
       {d && (
         <footer class="footnote">

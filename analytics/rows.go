@@ -1,0 +1,165 @@
+package analytics
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/ClickHouse/ch-go/proto"
+
+	"github.com/spate-io/spate/store/schema"
+)
+
+// Most of what a question about a few rows costs the engine is planning how to add up thirty columns: more than half of the
+// answer's time. So where the rows of a window are few, they are read as they are and added up here.
+
+// maxRows is how many rows of one zone a window may have in its rollup for them to be added up here.
+const maxRows = 400
+
+// fewRows says whether the window has few rows of a zone. There may be more while the store has not merged what came in
+// last.
+func fewRows(w Window) bool {
+	step := time.Minute
+	switch {
+	case w.Delta%(24*time.Hour) == 0:
+		step = 24 * time.Hour
+	case w.Delta%time.Hour == 0:
+		step = time.Hour
+	}
+	return w.Until.Sub(w.Since)/step <= maxRows
+}
+
+// plainNumber and plainCounts receive columns of a rollup as they are stored.
+type plainNumber struct {
+	anyType
+	proto.ColUInt64
+}
+
+// Type implements proto.ColResult.
+func (c *plainNumber) Type() proto.ColumnType { return c.anyType.Type() }
+
+type plainCounts struct {
+	anyType
+	column interface {
+		proto.ColResult
+		proto.StateDecoder
+	}
+	add func(i int, m Counts)
+}
+
+// Type implements proto.ColResult, as the following do.
+func (c *plainCounts) Type() proto.ColumnType { return c.anyType.Type() }
+
+// Rows gives the number of rows.
+func (c *plainCounts) Rows() int { return c.column.Rows() }
+
+// Reset empties the column.
+func (c *plainCounts) Reset() { c.column.Reset() }
+
+// DecodeColumn reads rows.
+func (c *plainCounts) DecodeColumn(r *proto.Reader, rows int) error {
+	return c.column.DecodeColumn(r, rows)
+}
+
+// DecodeState reads what comes before the rows.
+func (c *plainCounts) DecodeState(r *proto.Reader) error { return c.column.DecodeState(r) }
+
+func newPlainCounts(column string) *plainCounts {
+	if column == schema.ColByStatus {
+		return plainMap(new(proto.ColUInt16), func(k uint16) string { return strconv.Itoa(int(k)) })
+	}
+	return plainMap(new(proto.ColStr), func(k string) string { return k })
+}
+
+func plainMap[K comparable](keys proto.ColumnOf[K], text func(K) string) *plainCounts {
+	values := new(proto.ColUInt64)
+	m := proto.NewMap[K, uint64](keys, values)
+	return &plainCounts{column: m, add: func(i int, sum Counts) {
+		from := 0
+		if i > 0 {
+			from = int(m.Offsets[i-1])
+		}
+		for j := from; j < int(m.Offsets[i]); j++ {
+			sum[text(keys.Row(j))] += values.Row(j)
+		}
+	}}
+}
+
+// addDashboard reads the rows of the window and adds them to the points and the totals of d.
+func (s *Service) addDashboard(ctx context.Context, zone string, d *Dashboard) error {
+	l := trafficLayout()
+	var at proto.ColDateTime
+	var clients uniquesColumn
+	columns, results := []string{schema.ColTime}, proto.Results{{Name: schema.ColTime, Data: &at}}
+	var numbers []*plainNumber
+	for _, c := range l.counters {
+		columns = append(columns, c.column)
+		if c.column == schema.ColUniques {
+			results = append(results, proto.ResultColumn{Name: c.column, Data: &clients})
+			continue
+		}
+		n := new(plainNumber)
+		numbers = append(numbers, n)
+		results = append(results, proto.ResultColumn{Name: c.column, Data: n})
+	}
+	var counts []*plainCounts
+	for _, m := range l.maps {
+		c := newPlainCounts(m.column)
+		counts = append(counts, c)
+		columns, results = append(columns, m.column), append(results, proto.ResultColumn{Name: m.column, Data: c})
+	}
+	sets := make([]uniques, len(d.Timeseries))
+	var all uniques
+	err := s.run(ctx, "dashboard", statement{from: rollup(d.Window), columns: columns}.query(zone, d.Window), results, func(rows int) error {
+		for i := range rows {
+			p := d.Window.Index(at.Row(i))
+			if p < 0 {
+				continue
+			}
+			t := &d.Timeseries[p]
+			n := 0
+			for _, c := range l.counters {
+				if c.column == schema.ColUniques {
+					continue
+				}
+				v := numbers[n].Row(i)
+				n++
+				*c.at(t) += v
+				*c.at(&d.Totals) += v
+			}
+			for j, m := range l.maps {
+				sum := m.at(t)
+				if *sum == nil {
+					*sum = Counts{}
+				}
+				counts[j].add(i, *sum)
+			}
+			skip, hashes := clients.row(i)
+			sets[p].merge(skip, hashes)
+			all.merge(skip, hashes)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i := range d.Timeseries {
+		t := &d.Timeseries[i]
+		t.Uniques.All = sets[i].number()
+		for _, m := range l.maps {
+			addCounts(m.at(&d.Totals), *m.at(t))
+		}
+	}
+	d.Totals.Uniques.All = all.number()
+	return nil
+}
+
+// addCounts adds the counts of one point to those of all.
+func addCounts(sum *Counts, m Counts) {
+	if *sum == nil {
+		*sum = make(Counts, len(m))
+	}
+	for k, n := range m {
+		(*sum)[k] += n
+	}
+}
