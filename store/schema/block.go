@@ -201,10 +201,10 @@ func (b *HTTPBlock) Inserts(token string) []store.Insert {
 	for i, c := range columns {
 		names[i] = c.name
 	}
-	// The rows are combined already: that every table of the cascade does it again, row by row, is what most of the insert
-	// would cost where many zones are in a block. What is left to combine for hours and longer, merges do.
-	unmerged := map[string]string{"optimize_on_insert": "0"}
-	flow := store.Insert{Table: HTTPFlow, Columns: names, Block: b.flow.Buf, Settings: unmerged}
+	flow := store.Insert{Table: HTTPFlow, Columns: names, Block: b.flow.Buf}
+	if !b.minutes.long() {
+		flow.Settings = map[string]string{"optimize_on_insert": "0"}
+	}
 	if token != "" {
 		flow.Token = token + "/flow"
 	}

@@ -224,6 +224,18 @@ func keyText(place int, d *dict, key uint32) string {
 	return d.list[key]
 }
 
+// long says whether the rows are several minutes of each zone, as in an imported log, so that there is something to combine
+// for hours and longer when they are inserted. In live traffic there is not: that every table of the cascade combines what
+// is combined already, row by row, would then be most of what the insert costs where many zones are in a block.
+func (m *minutes) long() bool {
+	const several = 4
+	places := map[uint64]struct{}{}
+	for _, k := range m.list {
+		places[uint64(k.zone)<<32|uint64(k.colo)] = struct{}{}
+	}
+	return len(m.list) > several*len(places)
+}
+
 func clampInt64(v uint64) int64 { return int64(min(v, 1<<63-1)) }
 
 func (m *minutes) reset() {
