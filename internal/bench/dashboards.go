@@ -111,11 +111,17 @@ func (s *Store) makeHistory(ctx context.Context, name string) error {
 	end := time.Now().UTC().Truncate(time.Hour)
 	resetPeak()
 	start := time.Now()
+	if err := s.split(ctx); err != nil {
+		return errors.Join(err, s.db.Close())
+	}
 	n, err := s.history(ctx, end)
+	if err == nil {
+		err = s.join(ctx)
+	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("make history: %w", err), s.db.Close())
 	}
-	s.report.add("history", "made, in time order", float64(n)/time.Since(start).Seconds(), "requests/s")
+	s.report.add("history", "made, into all tables", float64(n)/time.Since(start).Seconds(), "requests/s")
 	s.report.add("memory", "peak while the history was made", float64(peakMemory())/(1<<20), "MiB")
 	s.kept.Events, s.kept.Zones, s.kept.Days, s.kept.Log, s.kept.End = s.o.Events, s.o.Zones, s.o.Days, s.o.Log, end
 	return s.keep()

@@ -13,7 +13,7 @@ import (
 )
 
 // historyBlock is how many requests of a history go into one block.
-const historyBlock = 200_000
+const historyBlock = 100_000
 
 // chunk is a piece of a history: requests of a row of sites on one day.
 type chunk struct {
@@ -89,9 +89,9 @@ func (s *Store) history(ctx context.Context, end time.Time) (events uint64, err 
 	}
 	for w := range max(1, int(s.o.StoreConfig.Inserters)) {
 		wg.Go(func() {
-			b, m := s.builder(), s.traffic.maker(uint64(100+w))
+			p := &piece{s: s, minutes: s.builder(), hours: s.builder(), m: s.traffic.maker(uint64(100 + w))}
 			for c := range work {
-				if e := s.insertChunk(ctx, b, m, c, end); e != nil {
+				if e := p.insert(ctx, c, end); e != nil {
 					fail(e)
 					return
 				}
@@ -115,31 +115,61 @@ func (s *Store) history(ctx context.Context, end time.Time) (events uint64, err 
 	return events, err
 }
 
-func (s *Store) insertChunk(ctx context.Context, b load.Builder, m *maker, c chunk, end time.Time) error {
+// piece builds and inserts chunks. It belongs to one goroutine.
+type piece struct {
+	s              *Store
+	minutes, hours load.Builder
+	m              *maker
+	raw, whole     []byte // events, and the same at the beginnings of their hours
+	n              int
+}
+
+func (p *piece) insert(ctx context.Context, c chunk, end time.Time) error {
 	const day = 24 * time.Hour
-	from := end.Add(-day * time.Duration(s.o.Days-c.day)).UnixNano()
-	b.Reset()
+	from := end.Add(-day * time.Duration(p.s.o.Days-c.day)).UnixNano()
+	p.minutes.Reset()
+	p.hours.Reset()
 	var e event.HTTP
-	var raw []byte
-	n := 0
-	flush := func() error {
-		err := b.Add(&batch.Header{Events: uint32(n)}, raw)
-		raw, n = raw[:0], 0
-		return err
-	}
 	for i, site := range c.sites {
 		for range c.counts[i] {
-			m.fill(&e, site, from+m.r.Int64N(int64(day)))
-			raw = e.Append(raw)
-			if n++; n == 2000 {
-				if err := flush(); err != nil {
+			p.m.fill(&e, site, from+p.m.r.Int64N(int64(day)))
+			p.raw = e.Append(p.raw)
+			past := e.EdgeStartTimestamp % int64(time.Hour)
+			e.EdgeStartTimestamp -= past
+			e.EdgeEndTimestamp -= past
+			p.whole = e.Append(p.whole)
+			if p.n++; p.n == 2000 {
+				if err := p.flush(); err != nil {
 					return fmt.Errorf("build block: %w", err)
 				}
 			}
 		}
 	}
-	if err := flush(); err != nil {
+	if err := p.flush(); err != nil {
 		return fmt.Errorf("build block: %w", err)
 	}
-	return s.insert(ctx, b.Inserts(""))
+	minutes := p.minutes.Inserts("")
+	for i := range minutes[1:] { // one row for each minute of a zone: nothing to combine
+		minutes[1+i].Settings = map[string]string{"optimize_on_insert": "0"}
+	}
+	if err := p.s.insert(ctx, minutes); err != nil {
+		return err
+	}
+	hours := p.hours.Inserts("")[1:] // not the requests again
+	for i := range hours {
+		hours[i].Table = hourFlow
+	}
+	return p.s.insert(ctx, hours)
+}
+
+func (p *piece) flush() error {
+	h := &batch.Header{Events: uint32(p.n)}
+	if err := p.minutes.Add(h, p.raw); err != nil {
+		return err
+	}
+	if err := p.hours.Add(h, p.whole); err != nil {
+		return err
+	}
+	p.raw, p.whole, p.n = p.raw[:0], p.whole[:0], 0
+	return nil
 }
