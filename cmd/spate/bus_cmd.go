@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +16,7 @@ import (
 func newBusCommand(opts *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{Use: "bus", Short: "The log between gateway and loader"}
 	var asJSON bool
+	var wait time.Duration
 	lag := &cobra.Command{
 		Use:   "lag",
 		Short: "Show how far the loader is behind, in messages and in seconds; works while it is dead, too",
@@ -22,7 +26,7 @@ func newBusCommand(opts *globalOptions) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rows, err := bus.ReadLag(cmd.Context(), cfg.Bus, bus.Deps{}, cfg.Load.Group, cfg.Bus.RequestsTopic())
+			rows, err := readLag(cmd.Context(), cfg, wait, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -37,7 +41,27 @@ func newBusCommand(opts *globalOptions) *cobra.Command {
 			return w.Flush()
 		},
 	}
+	lag.Flags().DurationVar(&wait, "wait", 20*time.Second, "try again for so long while brokers do not answer")
 	lag.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.AddCommand(lag)
 	return cmd
+}
+
+// readLag tries until all partitions have answered or the wait is over: while a broker is being replaced those that it led
+// have nobody to ask.
+func readLag(ctx context.Context, cfg *Config, wait time.Duration, note io.Writer) ([]bus.PartitionLag, error) {
+	deadline := time.Now().Add(wait)
+	for first := true; ; first = false {
+		rows, err := bus.ReadLag(ctx, cfg.Bus, bus.Deps{}, cfg.Load.Group, cfg.Bus.RequestsTopic())
+		if err == nil || ctx.Err() != nil || time.Now().After(deadline) {
+			return rows, err
+		}
+		if first {
+			fmt.Fprintf(note, "not all brokers answer, trying again for %s: %v\n", wait, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
 }

@@ -20,13 +20,14 @@ import (
 
 // spate is one running `spate up` and the data directory that outlives it.
 type spate struct {
-	t      *testing.T
-	dir    string // holds spate.yaml and data/
-	base   string // http://host:port of the API
-	bus    string // host:port of the embedded broker
-	cmd    *exec.Cmd
-	exited chan struct{}
-	log    *os.File
+	t       *testing.T
+	dir     string // holds spate.yaml and data/
+	base    string // http://host:port of the API
+	bus     string // host:port of the embedded broker
+	gateway string // host:port of the gateway
+	cmd     *exec.Cmd
+	exited  chan struct{}
+	log     *os.File
 }
 
 // spateBinary returns the built binary's path.
@@ -63,7 +64,7 @@ gateway:
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &spate{t: t, dir: dir, base: "http://" + api, bus: bus, log: log}
+	s := &spate{t: t, dir: dir, base: "http://" + api, bus: bus, gateway: gateway, log: log}
 	t.Cleanup(func() {
 		if s.cmd != nil {
 			s.kill()
