@@ -181,7 +181,7 @@ func (s *Store) drop(name string) error {
 // have no memory for a moment.
 func (s *Store) insert(ctx context.Context, list []store.Insert) error {
 	for _, in := range list {
-		for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		for wait := 100 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 			err := s.db.Insert(ctx, in)
 			if err == nil {
 				break
