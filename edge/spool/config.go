@@ -28,6 +28,8 @@ type Config struct {
 	SyncInterval config.Duration `yaml:"sync_interval"`
 	SyncBytes    config.Size     `yaml:"sync_bytes"`
 	MaxStreams   int             `yaml:"max_streams"`
+	// AsideBytes bounds what lies in quarantine, and what each destination refused, beside MaxBytes. The oldest goes first.
+	AsideBytes config.Size `yaml:"aside_bytes"`
 }
 
 // DefaultConfig is 8 GiB in segments of 64 MiB that block when full and are synced each second or MiB.
@@ -41,6 +43,7 @@ func DefaultConfig() Config {
 		SyncInterval: config.Duration(time.Second),
 		SyncBytes:    1 << 20,
 		MaxStreams:   65536,
+		AsideBytes:   1 << 30,
 	}
 }
 
@@ -53,5 +56,6 @@ func (c *Config) Validate(p *config.Problems) {
 	p.Check(c.Sync == SyncAlways || c.Sync == SyncInterval, "sync", c.Sync, "must be always or interval")
 	p.Check(c.SyncInterval > 0, "sync_interval", c.SyncInterval, "must be positive")
 	p.Check(c.SyncBytes > 0, "sync_bytes", c.SyncBytes, "must be positive")
+	p.Check(c.AsideBytes >= 0, "aside_bytes", c.AsideBytes, "must not be negative")
 	p.Check(c.MaxStreams >= 16, "max_streams", c.MaxStreams, "must be at least 16")
 }

@@ -1,11 +1,13 @@
 package spool
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,10 +67,42 @@ func (s *Spool) setAside(g *segment, f io.ReaderAt, from, to int64, cause error)
 		g.keep = true
 	}
 	s.mu.Unlock()
+	s.keepBelow(filepath.Join(s.cfg.Dir, quarantineDir))
 	s.met.damages.Inc()
 	s.met.damagedBytes.Add(float64(to - from))
 	s.notify(notice.Notice{Kind: notice.Damaged, Source: segmentName(g.num), Reason: fmt.Sprintf("%d bytes from %d on: %v", to-from, from, cause), Sample: name})
 	s.log.Error("spool is damaged, stretch set aside", "segment", g.num, "offset", from, "bytes", to-from, "reason", cause, "copy", name, "copy_err", err)
+}
+
+// keepBelow removes the oldest files of a directory of things set aside until it holds no more than AsideBytes; what was put
+// there last stays, however large. Names without their ends grow with age: by length, then by letters.
+func (s *Spool) keepBelow(dir string) {
+	names, err := s.fs.List(dir)
+	if err != nil {
+		return
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		x, y := strings.TrimSuffix(a, filepath.Ext(a)), strings.TrimSuffix(b, filepath.Ext(b))
+		return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y), strings.Compare(a, b))
+	})
+	sizes, total := make([]int64, len(names)), int64(0)
+	for i, name := range names {
+		if f, err := s.fs.Open(filepath.Join(dir, name)); err == nil {
+			sizes[i], _ = f.Size()
+			_ = f.Close()
+		}
+		total += sizes[i]
+	}
+	gone := 0
+	for i := 0; i < len(names)-2 && total > int64(s.cfg.AsideBytes); i++ { // two files make one refusal
+		if s.fs.Remove(filepath.Join(dir, names[i])) == nil {
+			total -= sizes[i]
+			gone++
+		}
+	}
+	if gone > 0 {
+		s.log.Warn("too much was set aside, the oldest is deleted", "dir", dir, "files", gone, "bytes_left", total)
+	}
 }
 
 // notify tells whoever wants to know.
@@ -153,6 +187,7 @@ func (c *Cursor) Refuse(at Position, code uint16, reason string) {
 		if err == nil {
 			why, jerr := json.MarshalIndent(v, "", "  ")
 			err = errors.Join(jerr, s.writeFile(filepath.Join(dir, name+".json"), append(why, '\n')))
+			s.keepBelow(dir)
 		}
 	}
 	if err != nil {
