@@ -45,6 +45,8 @@ func (b *breaker) methods(f fault) (begin, end func()) {
 		return func() { k.cut.Store(true); k.sever() }, func() { k.cut.Store(false) }
 	case kindDelay:
 		return func() { k.delay.Store(int64(150 * time.Millisecond)) }, func() { k.delay.Store(0) }
+	case kindHalve:
+		return flag(k.halve.Store)
 	case kindHole:
 		return flag(k.hole.Store)
 	case kindRefuse:
@@ -56,7 +58,7 @@ func (b *breaker) methods(f fault) (begin, end func()) {
 	case kindFull:
 		return func() { _ = b.w.disk.fill() }, func() { _ = b.w.disk.free() }
 	case kindClock:
-		return func() { step(time.Hour) }, func() { step(-time.Hour) }
+		return func() { p.setClock(f.by) }, func() { p.setClock(0) }
 	}
 	return func() {}, func() {}
 }
@@ -144,14 +146,4 @@ func (b *breaker) table() []string {
 		list = append(list, fmt.Sprintf("%-26s %5d %7.1fs %7.1fs", name, len(times), times[len(times)/2].Seconds(), times[len(times)-1].Seconds()))
 	}
 	return list
-}
-
-// step moves the machine's clock.
-func step(by time.Duration) {
-	var now syscall.Timeval
-	if syscall.Gettimeofday(&now) != nil {
-		return
-	}
-	now.Sec += int64(by / time.Second)
-	_ = syscall.Settimeofday(&now)
 }

@@ -21,6 +21,7 @@ type link struct {
 
 	cut   atomic.Bool
 	hole  atomic.Bool
+	halve atomic.Bool
 	delay atomic.Int64 // nanoseconds for each piece
 }
 
@@ -70,6 +71,10 @@ func (k *link) serve(c net.Conn) {
 			}
 			if wait := k.delay.Load(); wait > 0 {
 				<-time.After(time.Duration(wait))
+			}
+			if n > 1 && k.halve.Load() {
+				_, _ = to.Write(b[:n/2])
+				return
 			}
 			if n > 0 {
 				if _, err := to.Write(b[:n]); err != nil {

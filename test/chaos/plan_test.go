@@ -12,9 +12,13 @@ type fault struct {
 	kind   string
 	target string
 	lasts  time.Duration
+	by     time.Duration // of kindClock: how far
 }
 
 func (f fault) String() string {
+	if f.kind == kindClock {
+		return fmt.Sprintf("%8.1fs %-14s %-10s for %.1fs, by %s", f.at.Seconds(), f.kind, f.target, f.lasts.Seconds(), f.by)
+	}
 	return fmt.Sprintf("%8.1fs %-14s %-10s for %.1fs", f.at.Seconds(), f.kind, f.target, f.lasts.Seconds())
 }
 
@@ -24,13 +28,14 @@ const (
 	kindStop    = "SIGSTOP"
 	kindCut     = "cut"     // every connection is cut, and each new one after a moment
 	kindDelay   = "delay"   // bytes take their time
+	kindHalve   = "halve"   // half of what is under way arrives, then the connection is closed
 	kindHole    = "hole"    // connections stay and carry nothing
 	kindRefuse  = "refuse"  // the store refuses
 	kindSlow    = "slow"    // the store takes seconds
 	kindSwallow = "swallow" // the store does what it is told, and its answer never comes
 	kindFull    = "full"    // the disk of the spool
 	kindAway    = "away"    // a data centre is gone for long
-	kindClock   = "clock"   // the machine's clock jumps
+	kindClock   = "clock"   // the clock of a process is set, and later set back
 )
 
 // sort is a kind of fault with where it may strike, how often next to others, and how long it lasts.
@@ -41,18 +46,20 @@ type sort struct {
 	min, max time.Duration
 }
 
-// sorts are all but kindAway, which happens once, and kindClock, which must be asked for.
+// sorts are all but kindAway, which happens once.
 func sorts(fullDisk bool) []sort {
-	processes := []string{edge, gateway1, gateway2, broker, loader, storeServer, core, up}
+	processes := []string{edge, gateway1, gateway2, broker, loader1, loader2, storeServer, core, up}
 	list := []sort{
-		{kindKill, processes, 12, 0, 1500 * time.Millisecond},
-		{kindStop, processes, 2, time.Second, 4 * time.Second},
+		{kindKill, processes, 15, 0, 1500 * time.Millisecond},
+		{kindStop, processes, 2, time.Second, 10 * time.Second}, // also past load.session_timeout: others take over, then it wakes up
 		{kindCut, []string{link1, link2, linkCore}, 1, time.Second, 3 * time.Second},
 		{kindDelay, []string{link1, link2, linkCore}, 1, 2 * time.Second, 5 * time.Second},
+		{kindHalve, []string{link1, link2, linkCore}, 1, time.Second, 3 * time.Second},
 		{kindHole, []string{link1, link2, linkCore}, 1, 2 * time.Second, 8 * time.Second},
 		{kindRefuse, []string{linkStore}, 1, time.Second, 3 * time.Second},
 		{kindSlow, []string{linkStore}, 1, 2 * time.Second, 5 * time.Second},
 		{kindSwallow, []string{linkStore}, 2, time.Second, 3 * time.Second},
+		{kindClock, processes, 2, 2 * time.Second, 6 * time.Second},
 	}
 	if fullDisk {
 		list = append(list, sort{kindFull, []string{spoolDisk}, 1, 2 * time.Second, 5 * time.Second})
@@ -86,7 +93,11 @@ func plan(seed uint64, length time.Duration, fullDisk bool) []fault {
 			continue // what is broken is left alone until it had a moment to recover
 		}
 		busy[target] = at + lasts + 2*time.Second
-		list = append(list, fault{at: at, kind: s.kind, target: target, lasts: lasts})
+		f := fault{at: at, kind: s.kind, target: target, lasts: lasts}
+		if f.kind == kindClock {
+			f.by = []time.Duration{time.Hour, -time.Hour, 40 * time.Second, -40 * time.Second}[rnd.IntN(4)]
+		}
+		list = append(list, f)
 	}
 	return list
 }

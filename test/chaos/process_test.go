@@ -88,6 +88,15 @@ func (p *process) signal(s syscall.Signal) {
 	_ = p.cmd.Process.Signal(s)
 }
 
+// setClock sets the clock of the process as it runs now; one that is started again has the machine's.
+func (p *process) setClock(by time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := setClock(p.cmd.Process.Pid, by); err != nil {
+		_, _ = fmt.Fprintf(p.log, "chaos: clock of %s: %v\n", p.name, err)
+	}
+}
+
 var client = &http.Client{Timeout: 3 * time.Second}
 
 // ready says whether the process does what it is there for.

@@ -79,7 +79,7 @@ type count struct{ events, lost, doubled uint64 }
 
 // settle waits until a place has n events, and gives what it has by then.
 func (p *place) settle(n uint64, limit time.Duration) (count, error) {
-	var c count
+	c := count{events: n, lost: n} // until the store has said otherwise
 	err := waitFor(limit, fmt.Sprintf("%d events in %s", n, p.name), func() error {
 		out, err := p.ask("SELECT count(), uniqExact(ConnectionID), uniqExactIf(ConnectionID, ConnectionID BETWEEN 1 AND " + fmt.Sprint(n) + ") FROM http_requests")
 		if err != nil {

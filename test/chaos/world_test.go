@@ -19,20 +19,22 @@ const (
 	gateway1    = "gateway1"
 	gateway2    = "gateway2"
 	broker      = "broker"
-	loader      = "loader"
+	loader1     = "loader1"
+	loader2     = "loader2"
 	storeServer = "store"
 	core        = "core"
 	up          = "up"
 	link1       = "link1" // edge to gateway1
 	link2       = "link2" // edge to gateway2
 	linkCore    = "linkcore"
-	linkStore   = "linkstore" // loader to store
+	linkStore   = "linkstore" // loaders to store
 	spoolDisk   = "disk"
 )
 
 // world is everything that runs: the edge, two data centres, and a machine with all roles in one.
 type world struct {
 	dir       string
+	temporary bool // dir goes when all was right
 	bin       string
 	ports     map[string]string // host:port by name
 	processes map[string]*process
@@ -51,17 +53,22 @@ type place struct {
 }
 
 // order is how processes are started.
-var order = []string{storeServer, broker, gateway1, gateway2, loader, core, edge, up}
+var order = []string{storeServer, broker, gateway1, gateway2, loader1, loader2, core, edge, up}
 
 func newWorld(t *testing.T, rate int, seed uint64) *world {
 	t.Helper()
-	w := &world{bin: spateBinary(t), dir: t.TempDir(), ports: map[string]string{}, processes: map[string]*process{}, links: map[string]*link{}}
-	if keep := os.Getenv("SPATE_CHAOS_DIR"); keep != "" {
-		w.dir = keep
-	}
+	w := &world{bin: spateBinary(t), dir: os.Getenv("SPATE_CHAOS_DIR"), ports: map[string]string{}, processes: map[string]*process{}, links: map[string]*link{}}
 	var err error
+	if w.temporary = w.dir == ""; w.temporary {
+		w.dir, err = os.MkdirTemp("", "spate-chaos-")
+	} else {
+		err = os.MkdirAll(w.dir, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{
-		"edge.http", "gateway1.http", "gateway1", "gateway2.http", "gateway2", "broker.http", "broker", "loader.http", "store.http", "store",
+		"edge.http", "gateway1.http", "gateway1", "gateway2.http", "gateway2", "broker.http", "broker", "loader1.http", "loader2.http", "store.http", "store",
 		"core.http", "core.bus", "core.gateway", "core.store", "up.http", "up.bus", "up.gateway", "up.store",
 	} {
 		w.ports[name] = freePort(t)
@@ -82,7 +89,7 @@ func newWorld(t *testing.T, rate int, seed uint64) *world {
 	a := newGenerator(filepath.Join(w.dir, "edge.sock"), rate, seed)
 	b := newGenerator(filepath.Join(w.dir, "up.sock"), rate, seed+1)
 	w.places = []*place{
-		{"first", w.http("loader.http"), w.http("store"), a},
+		{"first", w.http("loader1.http"), w.http("store"), a},
 		{"second", w.http("core.http"), w.http("core.store"), a},
 		{"up", w.http("up.http"), w.http("up.store"), b},
 	}
@@ -104,7 +111,9 @@ func (w *world) configure(t *testing.T) {
 	for _, g := range []string{gateway1, gateway2} {
 		w.add(t, g, []string{"gateway"}, g+".http", shared+bus+fmt.Sprintf("gateway: {listen: %q}\n", w.ports[g]))
 	}
-	w.add(t, loader, []string{"load"}, "loader.http", bus+load+fmt.Sprintf("store: {address: \"clickhouse://%s?read_timeout=10s\"}\n", w.store.address))
+	for _, l := range []string{loader1, loader2} {
+		w.add(t, l, []string{"load"}, l+".http", bus+load+fmt.Sprintf("store: {address: \"clickhouse://%s?read_timeout=10s\"}\n", w.store.address))
+	}
 	w.add(t, core, []string{"core"}, "core.http", fmt.Sprintf("certs_dir: %s\nbus: {embedded: {listen: %q}}\ngateway: {listen: %q}\n",
 		filepath.Join(w.dir, "certs-second"), w.ports["core.bus"], w.ports["core.gateway"])+load+small+fmt.Sprintf(", serve: {listen: %q}}\n", w.ports["core.store"]))
 	w.add(t, up, []string{"up"}, "up.http", fmt.Sprintf("bus: {embedded: {listen: %q}}\ngateway: {listen: %q}\nedge: {producer: {socket: %s}}\n",
@@ -183,7 +192,14 @@ func (w *world) close(t *testing.T) {
 		k.close()
 	}
 	w.store.close()
+	if t.Failed() {
+		t.Logf("logs and data are kept in %s", w.dir)
+		return // with its disk, which holds the spool
+	}
 	w.disk.close()
+	if w.temporary {
+		_ = os.RemoveAll(w.dir)
+	}
 }
 
 func spateBinary(t *testing.T) string {
