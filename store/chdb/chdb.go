@@ -19,6 +19,7 @@ import (
 
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
 
 	"github.com/spate-io/spate/store"
@@ -46,6 +47,7 @@ type DB struct {
 	queries    *pool
 	inserts    *pool
 	background chan struct{} // bounds how many of the queries may be background work
+	writes     *semaphore.Weighted
 
 	control   *conn // cancels statements; its being open keeps the engine running
 	controlMu sync.Mutex
@@ -71,7 +73,7 @@ func Open(ctx context.Context, cfg Config, deps Deps) (*DB, error) {
 	if deps.Logger == nil {
 		deps.Logger = slog.New(slog.DiscardHandler)
 	}
-	db := &DB{cfg: cfg, log: deps.Logger, metrics: newMetrics(deps.Registerer), session: cfg.sessionSettings()}
+	db := &DB{cfg: cfg, log: deps.Logger, metrics: newMetrics(deps.Registerer), session: cfg.sessionSettings(), writes: semaphore.NewWeighted(allWrites)}
 	db.closing, db.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if err := db.start(ctx); err != nil {
 		db.stop()
@@ -95,7 +97,7 @@ func (db *DB) start(ctx context.Context) error {
 	if db.lock, err = lockPath(db.cfg.Path); err != nil {
 		return err
 	}
-	data := filepath.Join(db.cfg.Path, "data")
+	data := DataDir(db.cfg.Path)
 	mended, err := mendLogs(data)
 	if err != nil {
 		return fmt.Errorf("mend de-duplication logs: %w", err)
@@ -229,6 +231,10 @@ func (db *DB) insert(ctx context.Context, in store.Insert) error {
 	if err != nil {
 		return err
 	}
+	if err := db.writes.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer db.writes.Release(1)
 	c, err := db.inserts.get(ctx, db.closing)
 	if err != nil {
 		return err

@@ -25,6 +25,10 @@ func (db *DB) InsertRaw(ctx context.Context, q store.Query, r io.Reader) (store.
 	if q.Format == "" {
 		return store.Stats{}, errors.New("raw insert: no format")
 	}
+	if err := db.writes.Acquire(ctx, 1); err != nil {
+		return store.Stats{}, err
+	}
+	defer db.writes.Release(1)
 	settings := maps.Clone(q.Settings)
 	if settings == nil {
 		settings = map[string]string{}
