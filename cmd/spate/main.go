@@ -34,7 +34,7 @@ type usageError struct{ error }
 var errNo = errors.New("no")
 
 // gcPercent lets the heap grow by less than Go's own 100: most of it is a few large buffers, which cost nothing to mark.
-const gcPercent = 40
+const gcPercent = 25
 
 func main() {
 	if os.Getenv("GOGC") == "" {

@@ -87,7 +87,7 @@ func (s *Store) history(ctx context.Context, end time.Time) (events uint64, err 
 		}
 		cancel()
 	}
-	for w := range max(1, int(s.o.StoreConfig.Inserters)) {
+	for w := range s.o.StoreConfig.ParallelInserts() {
 		wg.Go(func() {
 			p := &piece{s: s, minutes: s.builder(), hours: s.builder(), m: s.traffic.maker(uint64(100 + w))}
 			for c := range work {

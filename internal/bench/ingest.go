@@ -129,7 +129,7 @@ func (s *Store) insertAll(ctx context.Context, blocks [][]store.Insert, round in
 	var mu sync.Mutex
 	var failed error
 	start := time.Now()
-	for range max(1, s.o.StoreConfig.Inserters) {
+	for range s.o.StoreConfig.ParallelInserts() {
 		wg.Go(func() {
 			for i := range work {
 				for j := range blocks[i] {

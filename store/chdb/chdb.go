@@ -130,7 +130,7 @@ func (db *DB) start(ctx context.Context) error {
 		return c, nil
 	}
 	db.queries = newPool(db.cfg.Connections, dial)
-	db.inserts = newPool(db.cfg.Inserters, dial)
+	db.inserts = newPool(db.cfg.ParallelInserts(), dial)
 	db.background = make(chan struct{}, max(1, db.cfg.Connections/2))
 	c, err := db.queries.get(ctx, db.closing)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 
 	"github.com/spate-io/spate/internal/config"
@@ -30,7 +31,8 @@ type Config struct {
 	MergeThreads int `yaml:"merge_threads"`
 	// Connections is how many queries run at a time; others wait.
 	Connections int `yaml:"connections"`
-	// Inserters is how many inserts run at a time, beside the queries.
+	// Inserters is how many inserts run at a time, beside the queries; 0 means half as many as there are CPUs, for the
+	// other half builds what is inserted next. Each takes the memory of one block.
 	Inserters int `yaml:"inserters"`
 	// Sync makes an insert return only when the disk has it, so that a power cut loses nothing that was acknowledged.
 	// Without it only the death of the process is survived.
@@ -44,15 +46,22 @@ type Config struct {
 // DefaultConfig holds the engine to about 1 GiB resident under full ingest.
 func DefaultConfig() Config {
 	return Config{
-		Memory:       640 << 20,
+		Memory:       576 << 20,
 		QueryMemory:  400 << 20,
 		Cache:        64 << 20,
 		MergeThreads: 2,
 		Connections:  6,
-		Inserters:    2,
 		Sync:         true,
 		QueryTimeout: config.Duration(60e9),
 	}
+}
+
+// ParallelInserts is how many inserts run at a time, [Config.Inserters] resolved.
+func (c *Config) ParallelInserts() int {
+	if c.Inserters > 0 {
+		return c.Inserters
+	}
+	return max(1, runtime.GOMAXPROCS(0)/2)
 }
 
 // Validate adds what is wrong with the configuration to p. Path may be empty here; Open insists on it.
@@ -63,7 +72,7 @@ func (c *Config) Validate(p *config.Problems) {
 	p.Check(c.Threads >= 0 && c.Threads <= 1024, "threads", c.Threads, "must be 0 to 1024")
 	p.Check(c.MergeThreads >= 1 && c.MergeThreads <= 256, "merge_threads", c.MergeThreads, "must be 1 to 256")
 	p.Check(c.Connections >= 1 && c.Connections <= 256, "connections", c.Connections, "must be 1 to 256")
-	p.Check(c.Inserters >= 1 && c.Inserters <= 64, "inserters", c.Inserters, "must be 1 to 64")
+	p.Check(c.Inserters >= 0 && c.Inserters <= 64, "inserters", c.Inserters, "must be 0 to 64")
 	p.Check(c.QueryTimeout > 0, "query_timeout", c.QueryTimeout, "must be above 0")
 }
 
