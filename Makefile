@@ -84,7 +84,7 @@ chaos: build ## break everything for MINUTES=10 with SEED=1, and count
 	MINUTES=$(MINUTES) SEED=$(SEED) SPATE_BIN=$(BIN) $(GO) test ./test/chaos -count=1 -v -timeout 24h -run TestChaos
 
 .PHONY: bench
-bench: build ## measure the store on this machine (about 15 minutes); BENCH="--events 100000000 --log access.log" for more
+bench: build ## measure the store on this machine (about ten minutes); BENCH="--events 100000000 --log access.log" for more
 	$(BIN) bench store $(BENCH)
 
 .PHONY: bench-go

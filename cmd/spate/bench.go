@@ -72,7 +72,7 @@ records on the bus through the loader into all tables. Then bytes per stored req
 is asked for dashboards of zones drawn by their share of the traffic, and of the busiest one: first with nothing else going
 on, then with requests coming in at half the rate that the first part found.
 
-A history of 100 million requests takes about 15 minutes to make on two processors and some 10 GB. With --keep and --dir
+A history of 100 million requests takes about half an hour to make on two processors, and some 20 GB. With --keep and --dir
 it is made once; --ingest 0 then repeats the questions alone.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -105,9 +105,14 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// median gives the middle of list, not a number for none.
+// median gives the middle of list, the mean of the two in the middle where there are two, 0 for none.
 func median(list []float64) float64 {
-	return quantile(list, 0.5)
+	if len(list) == 0 {
+		return 0
+	}
+	s := slices.Clone(list)
+	slices.Sort(s)
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
 // quantile gives the value that the share q of list does not exceed.

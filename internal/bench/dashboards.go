@@ -15,6 +15,12 @@ import (
 	"github.com/spate-io/spate/internal/zone"
 )
 
+// quietState names the answers that were asked for while nothing else went on.
+const quietState = "no ingest"
+
+// warmAnswers are the first ones of each caller, which do not count.
+const warmAnswers = 5
+
 // What a dashboard's answer should reach.
 const (
 	targetP99     = 50 // milliseconds
@@ -64,7 +70,7 @@ func (s *Store) measureDashboards(ctx context.Context) error {
 	defer srv.close()
 	under, quiet := questions()
 	resetPeak()
-	err = s.askAll(ctx, srv, "no ingest", append(under, quiet...))
+	err = s.askAll(ctx, srv, quietState, append(under, quiet...))
 	if err == nil && s.kept.Maximum > 0 {
 		err = s.askUnderLoad(ctx, srv, clock, under)
 	}
@@ -202,10 +208,12 @@ func (s *Store) askUnderLoad(ctx context.Context, srv *server, c *clock, list []
 
 func (s *Store) askAll(ctx context.Context, srv *server, state string, list []question) error {
 	for _, q := range list {
+		used := cpuTime()
 		took, elapsed, err := s.askOne(ctx, srv, q)
 		if err != nil {
 			return fmt.Errorf("%s: %w", q.name, err)
 		}
+		used = (cpuTime() - used) / time.Duration(len(took)+warmAnswers*s.o.Callers)
 		part := state + ", zones by Zipf"
 		if q.busiest {
 			part = state + ", busiest zone"
@@ -221,6 +229,9 @@ func (s *Store) askAll(ctx context.Context, srv *server, state string, list []qu
 			s.report.add(part, q.name+", p99", ms(0.99), "ms")
 			s.report.add(part, q.name, rate, "answers/s")
 		}
+		if state == quietState {
+			s.report.add(part, q.name+", processor time, asking included", float64(used.Microseconds())/1000, "ms/answer")
+		}
 	}
 	return nil
 }
@@ -228,7 +239,6 @@ func (s *Store) askAll(ctx context.Context, srv *server, state string, list []qu
 // askOne asks one kind of question from all callers for as long as the options say and gives how long each answer took.
 // The first answers of each caller, which fill caches, do not count.
 func (s *Store) askOne(ctx context.Context, srv *server, q question) (took []time.Duration, elapsed time.Duration, err error) {
-	const warm = 5
 	ctx, cancel := context.WithTimeout(ctx, s.o.Each+time.Minute)
 	defer cancel()
 	var mu sync.Mutex
@@ -240,13 +250,13 @@ func (s *Store) askOne(ctx context.Context, srv *server, q question) (took []tim
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(w), 77))
 			for i := 0; ; i++ {
-				if i == warm {
+				if i == warmAnswers {
 					warmed.Done()
 					warmed.Wait()
 					once.Do(func() { begin = time.Now() })
 				}
 				start := time.Now()
-				if i >= warm && start.Sub(begin) >= s.o.Each {
+				if i >= warmAnswers && start.Sub(begin) >= s.o.Each {
 					return
 				}
 				e := srv.get(ctx, s.zoneFor(r, q)+"/analytics/"+q.path)
@@ -255,13 +265,13 @@ func (s *Store) askOne(ctx context.Context, srv *server, q question) (took []tim
 				if e != nil && err == nil {
 					err = e
 				}
-				if i >= warm {
+				if i >= warmAnswers {
 					took = append(took, d)
 				}
 				failed := err != nil
 				mu.Unlock()
 				if failed {
-					if i < warm {
+					if i < warmAnswers {
 						warmed.Done()
 					}
 					return
