@@ -4,7 +4,7 @@
 //
 // Broker is the part. What kfake does not do by itself is done around it: one process per directory (a lock), repair
 // after a crash before the engine opens the files (recover.go), retention by segments (retention.go), and refusal of
-// new records while the disk is short (pressure.go). The invariant: an acknowledged record keeps its offset through any
+// new records while the disk is short (pressure.go), removal of dead members that the engine does not miss (ghosts.go). The invariant: an acknowledged record keeps its offset through any
 // end of the process, and offsets of a partition never start again at zero.
 package embedded
 
@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -109,11 +110,16 @@ func (b *Broker) Run(ctx context.Context) error {
 	}
 	b.guardDeletes(cluster)
 	b.guardCommits(cluster)
+	dead := &ghosts{b: b}
+	dead.watch(cluster)
 	r := &running{cluster: cluster, addr: addr, client: client}
 	b.state.Store(r)
 	b.log.Info("embedded broker is up", "addr", addr, "dir", b.cfg.Dir, "sync", b.cfg.Sync)
 
+	var wg sync.WaitGroup
+	wg.Go(func() { dead.run(ctx, r) })
 	b.maintain(ctx, r)
+	wg.Wait()
 
 	client.Close()
 	cluster.Close()
