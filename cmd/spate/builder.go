@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -26,6 +27,7 @@ import (
 	"github.com/spate-io/spate/internal/httpd"
 	"github.com/spate-io/spate/internal/lifecycle"
 	"github.com/spate-io/spate/internal/zone"
+	"github.com/spate-io/spate/store/maintain"
 	"github.com/spate-io/spate/store/serve"
 	"github.com/spate-io/spate/web"
 )
@@ -73,6 +75,9 @@ func (b *builder) part(name partName) (lifecycle.Part, error) {
 		return b.buildHTTP(), nil
 	case partStore:
 		b.store = newStorePart(b.cfg.Store, b.component(name), b.reg)
+		b.store.positions = func(ctx context.Context) (*maintain.Positions, error) {
+			return busPositions(ctx, b.cfg, b.busDeps(partStore))
+		}
 		return b.store, nil
 	case partServe:
 		if b.cfg.Store.Serve.Listen == "" {

@@ -7,13 +7,16 @@ import (
 	"io"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/spate-io/spate/store"
 	"github.com/spate-io/spate/store/chdb"
 	"github.com/spate-io/spate/store/clickhouse"
+	"github.com/spate-io/spate/store/maintain"
 	"github.com/spate-io/spate/store/schema"
 	"github.com/spate-io/spate/store/serve"
 )
@@ -28,6 +31,9 @@ type storePart struct {
 	log *slog.Logger
 	reg prometheus.Registerer
 	db  atomic.Pointer[openStore]
+
+	// positions says where the loader stands on the bus, for backups; nil when nobody set it.
+	positions func(context.Context) (*maintain.Positions, error)
 }
 
 // openStore lets the interface lie behind an atomic pointer.
@@ -55,9 +61,40 @@ func (s *storePart) Run(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("set retention: %w", err), db.Close())
 	}
 	s.db.Store(&openStore{db})
-	<-ctx.Done()
+	err = s.lookAfter(ctx, db)
 	s.db.Store(nil)
-	return db.Close()
+	return errors.Join(err, db.Close())
+}
+
+// retentionEvery is how often zones that came since are looked for, where some zones are kept for another time.
+const retentionEvery = 10 * time.Minute
+
+// lookAfter takes orders for the embedded store and keeps the rules of retention up to date until ctx is cancelled.
+func (s *storePart) lookAfter(ctx context.Context, db store.DB) error {
+	group, ctx := errgroup.WithContext(ctx)
+	if engine, ok := db.(maintain.Engine); ok {
+		group.Go(func() error {
+			return maintain.NewServer(maintain.Deps{DB: engine, Positions: s.positions, Retention: s.cfg.Retention, Logger: s.log}).Run(ctx)
+		})
+	}
+	group.Go(func() error {
+		tick := time.NewTicker(retentionEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+			if len(s.cfg.Retention.Rules) == 0 {
+				continue
+			}
+			if err := s.cfg.Retention.Apply(ctx, db); err != nil && ctx.Err() == nil {
+				s.log.Warn("retention could not be set, trying again", "err", err)
+			}
+		}
+	})
+	return group.Wait()
 }
 
 // openDB opens the engine that the address names; the caller closes it.

@@ -165,5 +165,8 @@ func httpTables() []string {
 	for _, r := range rollups() {
 		list = append(list, r.view())
 	}
+	for _, l := range TopLevels() {
+		list = append(list, l.create())
+	}
 	return list
 }

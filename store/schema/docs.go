@@ -85,6 +85,14 @@ added. The other columns:
 const referenceTail = `
 Bins are those of package ` + "`histogram`" + `: 0 for zero, else 90 times the exponent of ten, plus the two leading digits, less 9.
 
+## Top lists
+
+The tables ` + "`http_requests_top_1h`" + ` and ` + "`http_requests_top_1d`" + ` have one row per zone, dimension and hour or day: ` + "`requests`" + `, ` + "`bytes`" + `, ` + "`errors`" + ` of all
+values, ` + "`distinct_values`" + ` (how many values there were), and side by side the arrays ` + "`listed`" + `, ` + "`listed_requests`" + `, ` + "`listed_bytes`" + ` and
+` + "`listed_errors`" + ` of those with the most requests and those with the most bytes (key ` + "`tops.values`" + ` of each). A value that is not listed has at
+most ` + "`floor_requests`" + ` requests and ` + "`floor_bytes`" + ` bytes. Of rows with one key the one with more requests counts: read with ` + "`FINAL`" + `. Hours are kept for 400
+days, days for five years. [How they are made](../explanation/top-lists.md).
+
 ## Others
 
 | table | content |

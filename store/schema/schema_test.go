@@ -90,8 +90,8 @@ func TestRetention_Apply(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := rows(t, db, "SELECT count() FROM system.tables WHERE database = currentDatabase() AND name LIKE 'http%' AND create_table_query LIKE '%TTL%toIntervalDay%'"); got != "5" {
-		t.Errorf("%s tables of requests have a rule, want 5: raw, and minutes and hours by zone and by colo", got)
+	if got := rows(t, db, "SELECT count() FROM system.tables WHERE database = currentDatabase() AND name LIKE 'http%' AND create_table_query LIKE '%TTL%toIntervalDay%'"); got != "7" {
+		t.Errorf("%s tables of requests have a rule, want 7: raw, minutes and hours by zone and by colo, and two of top lists", got)
 	}
 }
 

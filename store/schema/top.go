@@ -1,0 +1,129 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// TopHour and TopDay have, per zone, hour or day, and dimension, one row with a list of the most frequent values: what is
+// left of single requests when those have expired. Read them with FINAL.
+const (
+	TopHour = "http_requests_top_1h"
+	TopDay  = "http_requests_top_1d"
+)
+
+// Columns of the top tables besides zone_id and time.
+const (
+	ColDimension      = "dimension"
+	ColTopRequests    = "requests"        // of all values; of two rows with one key the one that saw more requests stays
+	ColTopBytes       = "bytes"           // of all values
+	ColTopErrors      = "errors"          // of all values
+	ColDistinct       = "distinct_values" // how many values there were
+	ColFloorRequests  = "floor_requests"  // a value that is not in the list has at most so many requests
+	ColFloorBytes     = "floor_bytes"     // and at most so many bytes
+	ColListed         = "listed"          // the list, and beside it:
+	ColListedRequests = "listed_requests"
+	ColListedBytes    = "listed_bytes"
+	ColListedErrors   = "listed_errors"
+)
+
+// TopDimension is something to count by: a column of the raw table, and the expression over it that gives a String.
+// Grouping is by the column, so that the expression is computed for the values that come out alone.
+type TopDimension struct{ Name, Column, Show string }
+
+// TopDimensions gives all dimensions, in the order in which their lists are written: where the last one has a row, the
+// others have theirs. The slice is the caller's.
+func TopDimensions() []TopDimension {
+	plain := func(name, column string) TopDimension {
+		return TopDimension{name, column, "CAST(" + column + ", 'String')"}
+	}
+	return []TopDimension{
+		{"path", "ClientRequestPath", "ClientRequestPath"},
+		plain("host", "ClientRequestHost"),
+		{"referer", "ClientRequestReferer", "ClientRequestReferer"},
+		plain("user_agent", "ClientRequestUserAgent"),
+		// Addresses that came as IPv4 are shown as such.
+		{"client_ip", "ClientIP", "replaceRegexpOne(toString(ClientIP), '^::ffff:([0-9.]+)$', '\\\\1')"},
+		plain("country", "ClientCountry"),
+		plain("asn", "ClientASN"),
+		plain("status", "EdgeResponseStatus"),
+		plain("method", "ClientRequestMethod"),
+		plain("protocol", "ClientRequestProtocol"),
+		plain("browser", "UserAgentBrowser"),
+		plain("os", "UserAgentOS"),
+		plain("device", "ClientDeviceType"),
+		plain("bot", "BotClass"),
+		plain("content", "EdgeResponseContentClass"),
+		plain("cache", "CacheCacheStatus"),
+	}
+}
+
+// TopLevel is one of the top tables.
+type TopLevel struct {
+	Table  string        // of the lists
+	Rollup string        // which has the number of requests of the same zones and times
+	Step   time.Duration // what a row is about
+	trunc  string        // start of the step, with %s
+	days   int           // retention
+}
+
+// TopLevels gives the hours and the days.
+func TopLevels() []TopLevel {
+	r := DefaultRetention()
+	return []TopLevel{
+		{TopHour, HTTPHour, time.Hour, "toStartOfHour(%s)", r.TopHour},
+		{TopDay, HTTPDay, 24 * time.Hour, "toStartOfDay(%s)", r.TopDay},
+	}
+}
+
+// Of gives the expression for the start of the step that a time column of the raw table lies in.
+func (l TopLevel) Of(column string) string { return fmt.Sprintf(l.trunc, column) }
+
+// create gives the statement that makes the table. A row is wide, so few of them lie between two marks.
+func (l TopLevel) create() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "CREATE TABLE IF NOT EXISTS %s (\n", l.Table)
+	b.WriteString("    zone_id LowCardinality(String),\n    dimension LowCardinality(String),\n    time DateTime('UTC') CODEC(Delta, Default),\n")
+	for _, c := range []string{ColTopRequests, ColTopBytes, ColTopErrors, ColDistinct, ColFloorRequests, ColFloorBytes} {
+		fmt.Fprintf(&b, "    %s UInt64,\n", c)
+	}
+	fmt.Fprintf(&b, "    %s Array(String) CODEC(ZSTD(1)),\n", ColListed)
+	for _, c := range []string{ColListedRequests, ColListedBytes, ColListedErrors} {
+		fmt.Fprintf(&b, "    %s Array(UInt64) CODEC(ZSTD(1)),\n", c)
+	}
+	b.WriteString("    stored_on Date DEFAULT today()\n) ENGINE = ReplacingMergeTree(requests)\nPARTITION BY toYear(time)\nORDER BY (zone_id, dimension, time)\n")
+	if l.days > 0 {
+		fmt.Fprintf(&b, "TTL stored_on + INTERVAL %d DAY DELETE\n", l.days)
+	}
+	b.WriteString("SETTINGS index_granularity = 64, ttl_only_drop_parts = 1")
+	return b.String()
+}
+
+// FillTop gives the statement that writes the lists of one dimension: for the zones and times of the parameter pairs
+// (Array(Tuple(String, UInt32)), times in seconds), from raw rows of the zones in the parameter zones (Array(String)) from
+// time since to until (UInt32, seconds, until exclusive). A list has the n values with the most requests and the n with the most bytes.
+// To run it again does no harm.
+func (l TopLevel) FillTop(d TopDimension, n int) string {
+	return fmt.Sprintf(`INSERT INTO %[1]s (zone_id, dimension, time, requests, bytes, errors, distinct_values, floor_requests, floor_bytes, listed, listed_requests, listed_bytes, listed_errors)
+SELECT zone, '%[2]s', at, all_requests, all_bytes, all_errors, n,
+    if(length(by_requests) > %[3]d, toUInt64(-by_requests[%[3]d + 1].1), 0),
+    if(length(by_bytes) > %[3]d, toUInt64(-by_bytes[%[3]d + 1].1), 0),
+    arrayMap(x -> x.1, list), arrayMap(x -> x.2, list), arrayMap(x -> x.3, list), arrayMap(x -> x.4, list)
+FROM (
+    SELECT zone, at, sum(requests) AS all_requests, sum(bytes) AS all_bytes, sum(errors) AS all_errors, count() AS n,
+        groupArraySorted(%[4]d)((-toInt64(requests), value, bytes, errors)) AS by_requests,
+        groupArraySorted(%[4]d)((-toInt64(bytes), value, requests, errors)) AS by_bytes,
+        arrayDistinct(arrayConcat(
+            arrayMap(x -> (x.2, toUInt64(-x.1), x.3, x.4), arraySlice(by_requests, 1, %[3]d)),
+            arrayMap(x -> (x.2, x.3, toUInt64(-x.1), x.4), arraySlice(by_bytes, 1, %[3]d)))) AS list
+    FROM (
+        SELECT CAST(ZoneID, 'String') AS zone, %[5]s AS at, %[6]s AS value, count() AS requests, sum(EdgeResponseBytes) AS bytes, countIf(EdgeResponseStatus >= 400) AS errors
+        FROM %[7]s
+        WHERE ZoneID IN {zones:Array(String)} AND EdgeStartTimestamp >= toDateTime({since:UInt32}, 'UTC') AND EdgeStartTimestamp < toDateTime({until:UInt32}, 'UTC')
+            AND (ZoneID, toUInt32(%[5]s)) IN (SELECT p.1, p.2 FROM (SELECT arrayJoin({pairs:Array(Tuple(String, UInt32))}) AS p))
+        GROUP BY ZoneID, at, %[8]s
+    )
+    GROUP BY zone, at
+)`, l.Table, d.Name, n, n+1, l.Of("EdgeStartTimestamp"), d.Show, HTTPRequests, d.Column)
+}
