@@ -40,13 +40,16 @@ type Config struct {
 	ShareFor config.Duration `yaml:"share_for"`
 	// TopMemory bounds what one question for the top of a dimension may use.
 	TopMemory config.Size `yaml:"top_memory"`
+	// TopRequests is how many requests a question for the top of a dimension counts one by one; where there are more, lists
+	// made beforehand answer it.
+	TopRequests uint64 `yaml:"top_requests"`
 }
 
 // DefaultConfig has values for an embedded store.
 func DefaultConfig() Config {
 	return Config{
 		Settle: config.Duration(10 * time.Second), LiveEvery: config.Duration(900 * time.Millisecond),
-		LiveZones: 500, ShareFor: config.Duration(300 * time.Millisecond), TopMemory: 256 * config.MiB,
+		LiveZones: 500, ShareFor: config.Duration(300 * time.Millisecond), TopMemory: 256 * config.MiB, TopRequests: 2_000_000,
 	}
 }
 

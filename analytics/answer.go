@@ -158,6 +158,8 @@ type Top struct {
 	Dimension string   `json:"dimension"`
 	Rows      []TopRow `json:"rows"`
 	Total     TopTotal `json:"total"`
+	// ErrorBound says how much a value that is not among Rows may have although it was not seen: 0 when the answer is exact.
+	ErrorBound TopTotal `json:"error_bound"`
 }
 
 // TopRow is one value. Errors are the requests answered with status 400 or above.
@@ -166,6 +168,8 @@ type TopRow struct {
 	Requests uint64 `json:"requests"`
 	Bytes    uint64 `json:"bytes"`
 	Errors   uint64 `json:"errors"`
+	// ErrorBound says how much more the value may have.
+	ErrorBound TopTotal `json:"error_bound"`
 }
 
 // TopTotal sums all values up, also those that are not among the rows.

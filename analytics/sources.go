@@ -8,7 +8,7 @@ import (
 
 // raw is the table with one row per request.
 func raw() source {
-	return source{schema.HTTPRequests, "ZoneID", "EdgeStartTimestamp"}
+	return source{table: schema.HTTPRequests, zone: "ZoneID", time: "EdgeStartTimestamp"}
 }
 
 // rollup is the coarsest table whose rows fit the points of a window.
@@ -29,5 +29,5 @@ func byDelta(delta time.Duration, minute, hour, day string) source {
 	case delta%time.Hour == 0:
 		table = hour
 	}
-	return source{table, schema.ColZoneID, schema.ColTime}
+	return source{table: table, zone: schema.ColZoneID, time: schema.ColTime}
 }

@@ -11,6 +11,7 @@ import (
 // source is a table that a statement reads.
 type source struct {
 	table, zone, time string
+	how               string // what stands behind the table's name, such as FINAL
 }
 
 // statement is a question about one zone and one window, in the form all of ours have. All its texts are constants of this
@@ -27,13 +28,31 @@ type statement struct {
 // pointOf is the number of the point in the window that the time column lies in.
 const pointOf = "toUInt32(intDiv(toUInt32(toDateTime({time}, 'UTC')) - {since:UInt32}, {delta:UInt32}))"
 
-// query prints the statement. It is the only maker of SQL in this package, so that no statement can be about another zone
-// or about all of them.
+// query prints the statement. With union it is the only maker of SQL in this package, and both put the zone's condition in,
+// so that no statement can be about another zone or about all of them.
 func (st statement) query(zone string, w Window) store.Query {
+	return st.ask(st.text(), zone, w)
+}
+
+// union is a question about rows that several statements give together, whose own parameters it has.
+func (st statement) union(parts []statement, zone string, w Window) store.Query {
+	texts := make([]string, len(parts))
+	for i, p := range parts {
+		texts[i] = p.text()
+	}
+	return st.ask("SELECT "+strings.Join(st.columns, ", ")+" FROM ("+strings.Join(texts, " UNION ALL ")+") "+st.group, zone, w)
+}
+
+// text prints the statement alone.
+func (st statement) text() string {
 	var b strings.Builder
 	b.WriteString("SELECT ")
 	b.WriteString(strings.ReplaceAll(strings.ReplaceAll(strings.Join(st.columns, ", "), "{point}", pointOf), "{time}", st.from.time))
-	b.WriteString(" FROM " + st.from.table + " WHERE " + st.from.zone + " = {zone:String}")
+	b.WriteString(" FROM " + st.from.table)
+	if st.from.how != "" {
+		b.WriteString(" " + st.from.how)
+	}
+	b.WriteString(" WHERE " + st.from.zone + " = {zone:String}")
 	b.WriteString(" AND " + st.from.time + " >= toDateTime({since:UInt32}, 'UTC')")
 	b.WriteString(" AND " + st.from.time + " < toDateTime({until:UInt32}, 'UTC')")
 	if st.and != "" {
@@ -42,6 +61,11 @@ func (st statement) query(zone string, w Window) store.Query {
 	if st.group != "" {
 		b.WriteString(" " + st.group)
 	}
+	return b.String()
+}
+
+// ask adds parameters and settings.
+func (st statement) ask(sql, zone string, w Window) store.Query {
 	params := map[string]string{
 		"zone":  store.Text(zone),
 		"since": strconv.FormatInt(w.Since.Unix(), 10),
@@ -51,7 +75,7 @@ func (st statement) query(zone string, w Window) store.Query {
 	for k, v := range st.params {
 		params[k] = v
 	}
-	q := store.Query{SQL: b.String(), Params: params, Settings: map[string]string{}}
+	q := store.Query{SQL: sql, Params: params, Settings: map[string]string{}}
 	if st.memory > 0 {
 		q.Settings["max_memory_usage"] = strconv.FormatUint(st.memory, 10)
 	}

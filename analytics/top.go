@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ClickHouse/ch-go/proto"
 
 	"github.com/spate-io/spate/store"
+	"github.com/spate-io/spate/store/schema"
 )
 
 // TopQuestion says what to count by, what to order by, and how many values to give.
@@ -19,37 +21,11 @@ type TopQuestion struct {
 	Limit     int
 }
 
-// dimension is a column of the raw table and the expression over it that gives a String. Grouping is by the column, so
-// that the expression is computed for the values that come out alone.
-type dimension struct{ name, column, show string }
-
-// dimensions are what Top can count by. Addresses that came as IPv4 are shown as such.
-func dimensions() []dimension {
-	return []dimension{
-		{"path", "ClientRequestPath", "ClientRequestPath"},
-		{"host", "ClientRequestHost", "CAST(ClientRequestHost, 'String')"},
-		{"referer", "ClientRequestReferer", "ClientRequestReferer"},
-		{"user_agent", "ClientRequestUserAgent", "CAST(ClientRequestUserAgent, 'String')"},
-		{"client_ip", "ClientIP", "replaceRegexpOne(toString(ClientIP), '^::ffff:([0-9.]+)$', '\\\\1')"},
-		{"country", "ClientCountry", "CAST(ClientCountry, 'String')"},
-		{"asn", "ClientASN", "CAST(ClientASN, 'String')"},
-		{"status", "EdgeResponseStatus", "CAST(EdgeResponseStatus, 'String')"},
-		{"method", "ClientRequestMethod", "CAST(ClientRequestMethod, 'String')"},
-		{"protocol", "ClientRequestProtocol", "CAST(ClientRequestProtocol, 'String')"},
-		{"browser", "UserAgentBrowser", "CAST(UserAgentBrowser, 'String')"},
-		{"os", "UserAgentOS", "CAST(UserAgentOS, 'String')"},
-		{"device", "ClientDeviceType", "CAST(ClientDeviceType, 'String')"},
-		{"bot", "BotClass", "CAST(BotClass, 'String')"},
-		{"content", "EdgeResponseContentClass", "CAST(EdgeResponseContentClass, 'String')"},
-		{"cache", "CacheCacheStatus", "CAST(CacheCacheStatus, 'String')"},
-	}
-}
-
 // Dimensions gives the names of what Top can count by.
 func Dimensions() []string {
 	var names []string
-	for _, d := range dimensions() {
-		names = append(names, d.name)
+	for _, d := range schema.TopDimensions() {
+		names = append(names, d.Name)
 	}
 	return names
 }
@@ -57,44 +33,59 @@ func Dimensions() []string {
 // maxTop bounds how many values Top gives.
 const maxTop = 1000
 
-func (s *Service) topStatement(t TopQuestion) (statement, error) {
-	all := dimensions()
-	i := slices.IndexFunc(all, func(d dimension) bool { return d.name == t.Dimension })
+// topOrder is a checked question.
+type topOrder struct {
+	schema.TopDimension
+	order  string
+	limit  int
+	memory uint64
+}
+
+func (s *Service) topOrder(t TopQuestion) (topOrder, error) {
+	all := schema.TopDimensions()
+	i := slices.IndexFunc(all, func(d schema.TopDimension) bool { return d.Name == t.Dimension })
 	if i < 0 {
-		return statement{}, fmt.Errorf("%w: dimension must be one of %s", ErrQuestion, strings.Join(Dimensions(), ", "))
+		return topOrder{}, fmt.Errorf("%w: dimension must be one of %s", ErrQuestion, strings.Join(Dimensions(), ", "))
 	}
-	order := ""
+	o := topOrder{TopDimension: all[i], limit: t.Limit, memory: uint64(s.cfg.TopMemory)}
 	switch t.Metric {
 	case "", "requests":
-		order = "requests DESC, bytes DESC"
+		o.order = "requests DESC, bytes DESC, value"
 	case "bytes":
-		order = "bytes DESC, requests DESC"
+		o.order = "bytes DESC, requests DESC, value"
 	default:
-		return statement{}, fmt.Errorf("%w: metric must be requests or bytes", ErrQuestion)
+		return topOrder{}, fmt.Errorf("%w: metric must be requests or bytes", ErrQuestion)
 	}
 	if t.Limit < 1 || t.Limit > maxTop {
-		return statement{}, fmt.Errorf("%w: limit must be 1 to %d", ErrQuestion, maxTop)
+		return topOrder{}, fmt.Errorf("%w: limit must be 1 to %d", ErrQuestion, maxTop)
 	}
+	return o, nil
+}
+
+// statement counts single requests.
+func (o topOrder) statement() statement {
 	return statement{
 		from: raw(),
 		columns: []string{
-			all[i].show + " AS value",
+			o.Show + " AS value",
 			"toUInt64(count()) AS requests",
 			"toUInt64(sum(EdgeResponseBytes)) AS bytes",
 			"toUInt64(countIf(EdgeResponseStatus >= 400)) AS errors",
 			"toUInt64(sum(requests) OVER ()) AS all_requests",
 			"toUInt64(sum(bytes) OVER ()) AS all_bytes",
 		},
-		group:  "GROUP BY " + all[i].column + " ORDER BY " + order + ", value LIMIT {limit:UInt32}",
-		params: map[string]string{"limit": strconv.Itoa(t.Limit)},
-		memory: uint64(s.cfg.TopMemory),
-	}, nil
+		group:  "GROUP BY " + o.Column + " ORDER BY " + o.order + " LIMIT {limit:UInt32}",
+		params: map[string]string{"limit": strconv.Itoa(o.limit)},
+		memory: o.memory,
+	}
 }
 
-// Top answers which values of a dimension were the most frequent, over the same whole points as the other questions. It
-// reads single requests, so it reaches back as far as those are kept.
+// Top answers which values of a dimension were the most frequent, over the same whole points as the other questions. While
+// single requests are there and not too many it counts them; else it adds up the lists that were made of each hour and day,
+// and single requests of the hours that have none yet. Then counts may be too small, and the answer says by how much at
+// most. Where requests of less than an hour have expired, the window is widened to whole hours.
 func (s *Service) Top(ctx context.Context, zone string, r Range, t TopQuestion) (*Top, error) {
-	st, err := s.topStatement(t)
+	o, err := s.topOrder(t)
 	if err != nil {
 		return nil, err
 	}
@@ -103,11 +94,63 @@ func (s *Service) Top(ctx context.Context, zone string, r Range, t TopQuestion) 
 		return nil, err
 	}
 	return shared(ctx, &s.sharing, w.key("top", zone, t), s.cfg.ShareFor.D(), func(ctx context.Context) (*Top, error) {
-		return s.askTop(ctx, st.query(zone, w), &Top{Window: w, Dimension: t.Dimension, Rows: []TopRow{}})
+		return s.top(ctx, zone, w, o)
 	})
 }
 
-// askTop fills out.
+func (s *Service) top(ctx context.Context, zone string, w Window, o topOrder) (*Top, error) {
+	total, err := s.topTotal(ctx, zone, w)
+	if err != nil {
+		return nil, err
+	}
+	if total.Requests <= s.cfg.TopRequests {
+		out, err := s.askTop(ctx, o.statement().query(zone, w), &Top{Window: w, Dimension: o.Name, Rows: []TopRow{}})
+		if err != nil || out.Total.Requests >= total.Requests {
+			return out, err
+		}
+	}
+	parts, err := s.topParts(ctx, zone, w, o)
+	if err != nil {
+		return nil, err
+	}
+	if wide := w.hours(); wide != w && parts.seen.Requests < total.Requests {
+		return s.top(ctx, zone, wide, o)
+	}
+	return s.askParts(ctx, zone, w, o, parts, total)
+}
+
+// hours widens the window to whole hours.
+func (w Window) hours() Window {
+	if w.Delta%time.Hour == 0 {
+		return w
+	}
+	wide := Window{Since: w.Since.Truncate(time.Hour), Until: w.Until.Truncate(time.Hour), Delta: time.Hour}
+	if wide.Until.Before(w.Until) {
+		wide.Until = wide.Until.Add(time.Hour)
+	}
+	if wide.Since.Equal(w.Since) && wide.Until.Equal(w.Until) {
+		return w
+	}
+	return wide
+}
+
+// topTotal gives what the rollup counts in the window, however old.
+func (s *Service) topTotal(ctx context.Context, zone string, w Window) (TopTotal, error) {
+	var total TopTotal
+	var requests, bytes proto.ColUInt64
+	st := statement{from: rollup(w), columns: []string{
+		"toUInt64(sum(" + schema.ColRequests + ")) AS all_requests", "toUInt64(sum(" + schema.ColResponseBytes + ")) AS all_bytes",
+	}}
+	err := s.run(ctx, "top", st.query(zone, w), proto.Results{{Name: "all_requests", Data: &requests}, {Name: "all_bytes", Data: &bytes}}, func(n int) error {
+		if n > 0 {
+			total = TopTotal{requests.Row(0), bytes.Row(0)}
+		}
+		return nil
+	})
+	return total, err
+}
+
+// askTop fills out with what single requests say.
 func (s *Service) askTop(ctx context.Context, q store.Query, out *Top) (*Top, error) {
 	var value proto.ColStr
 	var requests, bytes, errors, allRequests, allBytes proto.ColUInt64
@@ -117,7 +160,7 @@ func (s *Service) askTop(ctx context.Context, q store.Query, out *Top) (*Top, er
 	}
 	err := s.run(ctx, "top", q, results, func(n int) error {
 		for i := range n {
-			out.Rows = append(out.Rows, TopRow{strings.Clone(value.Row(i)), requests.Row(i), bytes.Row(i), errors.Row(i)})
+			out.Rows = append(out.Rows, TopRow{Value: strings.Clone(value.Row(i)), Requests: requests.Row(i), Bytes: bytes.Row(i), Errors: errors.Row(i)})
 			out.Total = TopTotal{allRequests.Row(i), allBytes.Row(i)}
 		}
 		return nil

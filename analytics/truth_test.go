@@ -247,9 +247,13 @@ func checkColos(t *testing.T, s *analytics.Service, all []analyticstest.Request,
 	}
 }
 
-func checkTop(t *testing.T, s *analytics.Service, all []analyticstest.Request, id string, r analytics.Range, w analytics.Window) {
+// checkTop compares the top of some dimensions, by default all.
+func checkTop(t *testing.T, s *analytics.Service, all []analyticstest.Request, id string, r analytics.Range, w analytics.Window, dimensions ...string) {
 	t.Helper()
-	for _, d := range analytics.Dimensions() {
+	if dimensions == nil {
+		dimensions = analytics.Dimensions()
+	}
+	for _, d := range dimensions {
 		for metric, limit := range map[string]int{"requests": 1000, "bytes": 3} {
 			got, err := s.Top(t.Context(), id, r, analytics.TopQuestion{Dimension: d, Metric: metric, Limit: limit})
 			if err != nil {

@@ -1,0 +1,200 @@
+package analytics_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/spate-io/spate/analytics"
+	"github.com/spate-io/spate/analytics/analyticstest"
+	"github.com/spate-io/spate/core/tops"
+	"github.com/spate-io/spate/internal/config"
+	"github.com/spate-io/spate/internal/zone"
+	"github.com/spate-io/spate/store"
+	"github.com/spate-io/spate/store/chdb/chdbtest"
+	"github.com/spate-io/spate/store/schema"
+)
+
+// topRanges are answered from lists of days, of hours, and of both with single requests of the running hour.
+var topRanges = []analytics.Range{
+	{Since: "-4320"},
+	{Since: "-527000"},
+	{Since: "2024-02-28T23:15:10Z", Until: "2024-03-01T00:45:30Z"},
+	{Since: "2023-12-31T23:40:00Z", Until: "2024-01-01T00:20:00Z"},
+	{Since: "2023-12-30T00:00:00Z", Until: "2024-01-02T00:00:00Z"},
+	{Since: "2023-11-15T05:00:00Z", Until: "2024-02-29T05:00:00Z"},
+	{Since: "2024-03-01T05:00:00Z", Until: "2024-03-04T06:00:00Z", Delta: 60},
+}
+
+func exec(t *testing.T, db store.DB, sql string) {
+	t.Helper()
+	if err := db.Exec(t.Context(), store.Query{SQL: sql}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func makeTops(t *testing.T, db store.DB, values int, now func() time.Time) *tops.Maker {
+	t.Helper()
+	cfg := tops.DefaultConfig()
+	cfg.Values, cfg.Requests = values, 3000
+	m, err := tops.New(cfg, tops.Deps{DB: db, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Where lists have room for all values, they answer exactly what single requests did, also when those have expired.
+func TestTop_FromListsEqualsPlainCounting(t *testing.T) {
+	now := time.Date(2024, 3, 5, 12, 34, 56, 0, time.UTC)
+	all := analyticstest.Generate(11, 6_000, now)
+	db := analyticstest.Store(t, chdbtest.Open(t), all)
+	clock := func() time.Time { return now }
+	makeTops(t, db, 1000, clock)
+	cfg := analytics.DefaultConfig()
+	cfg.TopRequests, cfg.ShareFor = 0, config.Duration(0)
+	s, err := analytics.New(cfg, analytics.Deps{DB: db, Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := zone.ID(analyticstest.Zones()[0])
+	some := []string{"path", "client_ip", "referer", "cache"}
+	check := func(t *testing.T, ranges []analytics.Range) {
+		for i, r := range ranges {
+			w, err := r.Resolve(now, cfg.Settle.D())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Run(fmt.Sprintf("range_%d", i), func(t *testing.T) { checkTop(t, s, all, id, r, w, some...) })
+		}
+	}
+	check(t, topRanges)
+	// All but the running day has expired; ranges of less than an hour are still answered of it.
+	exec(t, db, "ALTER TABLE http_requests DELETE WHERE EdgeStartTimestamp < toDateTime('2024-03-05 00:00:00', 'UTC') SETTINGS mutations_sync = 2")
+	check(t, append([]analytics.Range{{Since: "-59"}}, topRanges[:2]...))
+	check(t, topRanges[4:])
+	t.Run("widened_to_hours", func(t *testing.T) {
+		r := analytics.Range{Since: "2024-03-04T11:20:00Z", Until: "2024-03-04T11:50:00Z"}
+		wide := analytics.Window{Since: time.Date(2024, 3, 4, 11, 0, 0, 0, time.UTC), Until: time.Date(2024, 3, 4, 12, 0, 0, 0, time.UTC), Delta: time.Hour}
+		checkTop(t, s, all, id, r, wide, some...)
+	})
+}
+
+// Where lists have no room for all values, every count lies between what is shown and that and the bound.
+func TestTop_ErrorBoundHolds(t *testing.T) {
+	now := time.Date(2024, 3, 5, 12, 34, 56, 0, time.UTC)
+	all := analyticstest.Over(12, 30_000, now, 8*24*time.Hour)
+	db := analyticstest.Store(t, chdbtest.Open(t), all)
+	clock := func() time.Time { return now }
+	makeTops(t, db, 10, clock)
+	cfg := analytics.DefaultConfig()
+	cfg.TopRequests = 0
+	s, err := analytics.New(cfg, analytics.Deps{DB: db, Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := zone.ID(analyticstest.Zones()[0])
+	check := func(t *testing.T, r analytics.Range, dimension, metric string) {
+		w, err := r.Resolve(now, cfg.Settle.D())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Top(t.Context(), id, r, analytics.TopQuestion{Dimension: dimension, Metric: metric, Limit: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		truth := trueTop(all, id, w, dimension, metric, 1<<30)
+		if d := gocmp.Diff(truth.Total, got.Total); d != "" {
+			t.Errorf("total: %s", d)
+		}
+		if got.ErrorBound.Requests == 0 || got.ErrorBound.Requests > truth.Total.Requests/2 {
+			t.Errorf("bound %+v of %+v says nothing", got.ErrorBound, got.Total)
+		}
+		shown := map[string]analytics.TopRow{}
+		for _, r := range got.Rows {
+			shown[r.Value] = r
+		}
+		for _, want := range truth.Rows {
+			r, ok := shown[want.Value]
+			if !ok {
+				r.ErrorBound = got.ErrorBound
+			}
+			if r.Requests > want.Requests || want.Requests > r.Requests+r.ErrorBound.Requests ||
+				r.Bytes > want.Bytes || want.Bytes > r.Bytes+r.ErrorBound.Bytes || r.Errors > want.Errors {
+				t.Errorf("%q: truth %+v, answer %+v", want.Value, want, r)
+			}
+		}
+	}
+	for _, dimension := range []string{"path", "client_ip"} {
+		for _, metric := range []string{"requests", "bytes"} {
+			t.Run(dimension+"/"+metric, func(t *testing.T) {
+				check(t, analytics.Range{Since: "-10080"}, dimension, metric)
+				check(t, analytics.Range{Since: "-4320"}, dimension, metric)
+			})
+		}
+	}
+}
+
+// Lists follow what comes late, are not made worse by what has expired, and are made again only where they must be.
+func TestTops_HealThemselves(t *testing.T) {
+	now := time.Date(2024, 3, 5, 12, 34, 56, 0, time.UTC)
+	all := analyticstest.Over(13, 4000, now, 30*time.Hour)
+	db := analyticstest.Store(t, chdbtest.Open(t), all)
+	clock := func() time.Time { return now }
+	m := makeTops(t, db, 1000, clock)
+	lists := func() string { return number(t, db, "SELECT count() FROM "+schema.TopHour) }
+	total := func() string {
+		return number(t, db, "SELECT sum(requests) FROM "+schema.TopHour+" FINAL WHERE dimension = 'path'")
+	}
+	over := func() string {
+		return number(t, db, "SELECT sum(requests) FROM "+schema.HTTPHour+" WHERE time < toDateTime('"+now.Truncate(time.Hour).Format(time.DateTime)+"', 'UTC')")
+	}
+	if got, want := total(), over(); got != want {
+		t.Fatalf("lists of %s requests, %s are over", got, want)
+	}
+	before := lists()
+	if err := m.Round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := lists(); got != before {
+		t.Errorf("%s lists after a round in which nothing was due, %s before", got, before)
+	}
+	late := analyticstest.Over(14, 20, now.Add(-20*time.Hour), time.Minute)
+	years := analyticstest.Over(15, 300, time.Date(2019, 1, 1, 12, 0, 0, 0, time.UTC), 3*24*time.Hour)
+	analyticstest.Insert(t, db, append(late, years...))
+	if err := m.Round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := total(), over(); got != want {
+		t.Errorf("lists of %s requests, %s are over", got, want)
+	}
+	// Half of what the lists were made of expires, and then something comes late.
+	exec(t, db, "ALTER TABLE http_requests DELETE WHERE EdgeResponseBytes % 2 = 0 SETTINGS mutations_sync = 2")
+	best := total()
+	analyticstest.Insert(t, db, analyticstest.Over(16, 50, now.Add(-10*time.Hour), time.Hour))
+	for range 2 {
+		if err := m.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := total(); got != best {
+		t.Errorf("lists of %s requests, %s before", got, best)
+	}
+	// A process that starts anew does no harm.
+	makeTops(t, db, 1000, clock)
+	if got := total(); got != best {
+		t.Errorf("lists of %s requests, %s before", got, best)
+	}
+	now = now.Add(2 * time.Hour)
+	if err := m.Round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := number(t, db, "SELECT countDistinct(time) FROM "+schema.TopHour+" WHERE time = toDateTime('2024-03-05 12:00:00', 'UTC')"); got != "1" {
+		t.Error("the hour that was running has no lists after its end")
+	}
+}
