@@ -110,7 +110,7 @@ func address(r *rand.Rand) netip.Addr {
 // Insert stores the requests in their order, in blocks of up to 5,000.
 func Insert(t testing.TB, db store.DB, requests []Request) {
 	t.Helper()
-	b := schema.NewHTTPBlock()
+	b := schema.NewHTTPBlock(nil)
 	var buf []byte
 	for from := 0; from < len(requests); from += 5000 {
 		b.Reset()

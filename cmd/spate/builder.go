@@ -21,6 +21,7 @@ import (
 	"github.com/spate-io/spate/edge/nginx"
 	"github.com/spate-io/spate/edge/producer"
 	"github.com/spate-io/spate/edge/wire"
+	"github.com/spate-io/spate/internal/anonymize"
 	"github.com/spate-io/spate/internal/buildinfo"
 	"github.com/spate-io/spate/internal/certs"
 	"github.com/spate-io/spate/internal/enrich"
@@ -95,8 +96,11 @@ func (b *builder) part(name partName) (lifecycle.Part, error) {
 	case partLoader:
 		return b.buildLoader()
 	case partLedger:
-		var err error
-		b.ledger, err = ledger.New(ledger.Deps{DB: b.store, Logger: b.component(name), Registerer: b.reg})
+		mask, err := anonymize.New(b.cfg.Privacy)
+		if err != nil {
+			return nil, err
+		}
+		b.ledger, err = ledger.New(ledger.Deps{DB: b.store, Logger: b.component(name), Registerer: b.reg, Mask: mask})
 		return b.ledger, err
 	case partLag:
 		var err error
@@ -186,9 +190,13 @@ func (b *builder) buildLoader() (lifecycle.Part, error) {
 	if err != nil {
 		return nil, err
 	}
+	mask, err := anonymize.New(b.cfg.Privacy)
+	if err != nil {
+		return nil, err
+	}
 	b.loader, err = load.New(b.cfg.Load, load.Deps{
 		Logger: b.component(partLoader), Registerer: b.reg, Bus: b.cfg.Bus, BusDeps: b.busDeps(partLoader), Store: b.store,
-		Builder: func() (load.Builder, error) { return load.NewHTTP(shared.Fork(), b.zones), nil }, Ledger: b.ledger,
+		Builder: func() (load.Builder, error) { return load.NewHTTP(shared.Fork(), b.zones, mask.Fork()), nil }, Ledger: b.ledger,
 	})
 	return b.loader, err
 }

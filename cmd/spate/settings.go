@@ -15,6 +15,7 @@ import (
 	"github.com/spate-io/spate/edge/nginx"
 	"github.com/spate-io/spate/edge/producer"
 	"github.com/spate-io/spate/event/batch"
+	"github.com/spate-io/spate/internal/anonymize"
 	"github.com/spate-io/spate/internal/certs"
 	"github.com/spate-io/spate/internal/config"
 	"github.com/spate-io/spate/internal/enrich"
@@ -28,19 +29,20 @@ import (
 
 // Config is the whole configuration: the sum of what the parts need, and the data directory that they share.
 type Config struct {
-	DataDir  string         `yaml:"data_dir"`  // everything that has to survive lies under it
-	CertsDir string         `yaml:"certs_dir"` // private authority and certificates made on the first start
-	Log      logConfig      `yaml:"log"`
-	HTTP     httpd.Config   `yaml:"http"`
-	API      api.Config     `yaml:"api"`
-	Zones    zone.Config    `yaml:"zones"`
-	Edge     edgeConfig     `yaml:"edge"`
-	Gateway  gateway.Config `yaml:"gateway"`
-	Bus      bus.Config     `yaml:"bus"`
-	Load     load.Config    `yaml:"load"`
-	Enrich   enrich.Config  `yaml:"enrich"`
-	Store    storeConfig    `yaml:"store"`
-	Demo     nginx.Config   `yaml:"demo"`
+	DataDir  string           `yaml:"data_dir"`  // everything that has to survive lies under it
+	CertsDir string           `yaml:"certs_dir"` // private authority and certificates made on the first start
+	Log      logConfig        `yaml:"log"`
+	HTTP     httpd.Config     `yaml:"http"`
+	API      api.Config       `yaml:"api"`
+	Zones    zone.Config      `yaml:"zones"`
+	Edge     edgeConfig       `yaml:"edge"`
+	Gateway  gateway.Config   `yaml:"gateway"`
+	Bus      bus.Config       `yaml:"bus"`
+	Load     load.Config      `yaml:"load"`
+	Enrich   enrich.Config    `yaml:"enrich"`
+	Privacy  anonymize.Config `yaml:"privacy"`
+	Store    storeConfig      `yaml:"store"`
+	Demo     nginx.Config     `yaml:"demo"`
 }
 
 // edgeConfig is the `edge` section: who this edge is and what it listens to, and below it how it ships.
@@ -94,6 +96,7 @@ func DefaultConfig() Config {
 		Bus:     bus.DefaultConfig(),
 		Load:    load.DefaultConfig(),
 		Enrich:  enrich.DefaultConfig(),
+		Privacy: anonymize.DefaultConfig(),
 		Demo:    nginx.DefaultConfig(),
 		Store:   storeConfig{Address: embedded, Embedded: chdb.DefaultConfig(), Serve: serve.DefaultConfig(), Retention: schema.DefaultRetention()},
 	}
@@ -134,6 +137,7 @@ func (c *Config) resolve() error {
 	under(&c.Edge.Forward.Spool.Dir, dir, "spool")
 	under(&c.Bus.Embedded.Dir, dir, "bus")
 	under(&c.Store.Embedded.Path, dir, "store")
+	under(&c.Privacy.KeyFile, dir, "address.key")
 	if c.Edge.Forward.Edge == "" {
 		c.Edge.Forward.Edge = hostEdge()
 	}
@@ -207,6 +211,7 @@ func (c *Config) Validate(p *config.Problems) {
 	p.Under("bus", r.Bus.Validate)
 	p.Under("load", r.Load.Validate)
 	p.Under("enrich", r.Enrich.Validate)
+	p.Under("privacy", r.Privacy.Validate)
 	p.Under("store", func(p *config.Problems) {
 		p.Under("", r.Store.validateAddress)
 		p.Under("serve", r.Store.Serve.Validate)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spate-io/spate/bus"
+	"github.com/spate-io/spate/internal/anonymize"
 	"github.com/spate-io/spate/store/chdb"
 	"github.com/spate-io/spate/store/maintain"
 	"github.com/spate-io/spate/store/schema"
@@ -309,11 +311,11 @@ It may be cut off and run again. docs/how-to/store.md says where copies may lie 
 				return err
 			}
 			o.DryRun = o.DryRun || !yes
-			a, err := obey(cmd.Context(), cfg, &maintain.Order{Erase: &o}, cmd.ErrOrStderr())
+			list, err := erase(cmd, cfg, o)
 			if err != nil {
 				return err
 			}
-			return printErased(cmd.OutOrStdout(), a.Erase, o.DryRun)
+			return printErased(cmd.OutOrStdout(), list, o.DryRun)
 		},
 	}
 	f := cmd.Flags()
@@ -322,6 +324,32 @@ It may be cut off and run again. docs/how-to/store.md says where copies may lie 
 	f.BoolVar(&o.DryRun, "dry-run", false, "count what would go, also with --yes")
 	f.BoolVar(&yes, "yes", false, "do it")
 	return cmd
+}
+
+// erase erases, and what stands for the address where hashes of addresses are stored.
+func erase(cmd *cobra.Command, cfg *Config, o maintain.EraseOptions) ([]maintain.Erased, error) {
+	orders := []maintain.EraseOptions{o}
+	mask, err := anonymize.New(cfg.Privacy)
+	if err != nil {
+		return nil, err
+	}
+	if addr, err := netip.ParseAddr(o.IP); err == nil && mask != nil {
+		if mask.Hashes() {
+			o.IP = mask.Address(addr).String()
+			orders = append(orders, o)
+		} else {
+			fmt.Fprintf(cmd.ErrOrStderr(), "addresses are truncated: what is stored as %s names nobody and stays\n", mask.Address(addr))
+		}
+	}
+	var list []maintain.Erased
+	for i := range orders {
+		a, err := obey(cmd.Context(), cfg, &maintain.Order{Erase: &orders[i]}, cmd.ErrOrStderr())
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, a.Erase...)
+	}
+	return list, nil
 }
 
 func printErased(out io.Writer, list []maintain.Erased, dry bool) error {

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/spate-io/spate/core/load"
+	"github.com/spate-io/spate/internal/anonymize"
 	"github.com/spate-io/spate/store"
 	"github.com/spate-io/spate/store/schema"
 )
@@ -29,6 +30,7 @@ type Deps struct {
 	Logger     *slog.Logger          // nil: nothing is logged
 	Registerer prometheus.Registerer // nil: counted for nobody
 	Now        func() time.Time      // nil: time.Now
+	Mask       *anonymize.Masker     // for addresses in notices; nil keeps them
 }
 
 const (
@@ -58,6 +60,7 @@ type Writer struct {
 	log     *slog.Logger
 	now     func() time.Time
 	metrics *metrics
+	mask    *anonymize.Masker
 	run     string // names this writer in its tokens
 
 	mu      sync.Mutex
@@ -79,7 +82,7 @@ func New(deps Deps) (*Writer, error) {
 		deps.Now = time.Now
 	}
 	return &Writer{
-		db: deps.DB, log: deps.Logger, now: deps.Now, metrics: newMetrics(deps.Registerer),
+		db: deps.DB, log: deps.Logger, now: deps.Now, mask: deps.Mask, metrics: newMetrics(deps.Registerer),
 		run: rand.Text(), open: make(map[openKey]uint64),
 	}, nil
 }
@@ -91,6 +94,7 @@ func (w *Writer) Record(ctx context.Context, token string, rows []load.Account) 
 	counts := make([]schema.LedgerRow, 0, len(rows))
 	var names []schema.BatchRow
 	var notices []schema.NoticeRow
+	mask := w.mask.Fork()
 	for i := range rows {
 		a := &rows[i]
 		minute := time.Unix(a.Minute*60, 0).UTC()
@@ -102,6 +106,7 @@ func (w *Writer) Record(ctx context.Context, token string, rows []load.Account) 
 			Duplicates: a.Duplicates, Refused: a.Refused, Late: a.Late, Oldest: a.Oldest,
 		})
 		for _, n := range a.Notices {
+			n.Sample = string(mask.Text([]byte(n.Sample)))
 			notices = append(notices, schema.NoticeRow{Edge: a.Edge, Notice: n})
 		}
 		for _, e := range a.Stored {

@@ -96,7 +96,7 @@ func newHTTPForTest(tb testing.TB) *HTTP {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return NewHTTP(e, z)
+	return NewHTTP(e, z, nil)
 }
 
 // BenchmarkBlock is what a range costs one core: verify, unpack, read, enrich, match and append; one op is one event.

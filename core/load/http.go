@@ -5,6 +5,7 @@ import (
 
 	"github.com/spate-io/spate/event"
 	"github.com/spate-io/spate/event/batch"
+	"github.com/spate-io/spate/internal/anonymize"
 	"github.com/spate-io/spate/internal/enrich"
 	"github.com/spate-io/spate/internal/zone"
 	"github.com/spate-io/spate/store"
@@ -32,9 +33,10 @@ type HTTP struct {
 
 var _ Builder = (*HTTP)(nil)
 
-// NewHTTP returns an empty builder. The enricher must belong to this builder alone; zones may be shared.
-func NewHTTP(e Enricher, z Zones) *HTTP {
-	return &HTTP{block: schema.NewHTTPBlock(), enricher: e, zones: z}
+// NewHTTP returns an empty builder. The enricher and the masker (nil: addresses are kept) must belong to this builder alone;
+// zones may be shared.
+func NewHTTP(e Enricher, z Zones, m *anonymize.Masker) *HTTP {
+	return &HTTP{block: schema.NewHTTPBlock(m), enricher: e, zones: z}
 }
 
 // Reset empties the block.

@@ -147,7 +147,7 @@ func (s *Store) keep() error {
 	return os.WriteFile(filepath.Join(s.o.Dir, keptFile), data, 0o640)
 }
 
-func (s *Store) builder() load.Builder { return load.NewHTTP(s.shared.Fork(), s.zones) }
+func (s *Store) builder() load.Builder { return load.NewHTTP(s.shared.Fork(), s.zones, nil) }
 
 // open opens the store of that name below the directory and makes its tables; close it before the next.
 func (s *Store) open(ctx context.Context, name string) error {

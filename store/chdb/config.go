@@ -143,6 +143,10 @@ func mergeTreeSettings(mergeThreads int) [][2]string {
 	slots := mergeThreads * 2
 	return [][2]string{
 		{"auto_statistics_types", ""}, // nothing here reads them, and every insert would pay
+		// What was erased is to be gone from the disk soon.
+		{"cleanup_delay_period", "5"},
+		{"cleanup_delay_period_random_add", "2"},
+		{"max_cleanup_delay_period", "15"},
 		{"number_of_free_entries_in_pool_to_lower_max_size_of_merge", strconv.Itoa(max(1, slots/2))},
 		{"number_of_free_entries_in_pool_to_execute_mutation", strconv.Itoa(max(1, slots/2))},
 		{"number_of_free_entries_in_pool_to_execute_optimize_entire_partition", strconv.Itoa(max(1, slots/2))},

@@ -33,7 +33,7 @@ func BenchmarkHTTPBlock(b *testing.B) {
 	}); err != nil {
 		b.Fatal(err)
 	}
-	block := schema.NewHTTPBlock()
+	block := schema.NewHTTPBlock(nil)
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
@@ -156,7 +156,7 @@ func BenchmarkLoad(b *testing.B) {
 func realBlocks(b testing.TB, size, n int) [][]store.Insert {
 	b.Helper()
 	events := realEvents(b, realLog, size)
-	block := schema.NewHTTPBlock()
+	block := schema.NewHTTPBlock(nil)
 	var list [][]store.Insert
 	for i := range n {
 		var e event.HTTP

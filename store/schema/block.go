@@ -6,6 +6,7 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 
 	"github.com/spate-io/spate/event"
+	"github.com/spate-io/spate/internal/anonymize"
 	"github.com/spate-io/spate/internal/enrich"
 	"github.com/spate-io/spate/store"
 )
@@ -19,6 +20,7 @@ type HTTPBlock struct {
 	buf     proto.Buffer
 	minutes minutes
 	flow    proto.Buffer
+	mask    *anonymize.Masker
 
 	start, duration                                                       *word
 	clientBytes, edgeBytes, edgeBody, originSent, originReceived, connID  *word
@@ -35,9 +37,9 @@ type HTTPBlock struct {
 	asn, cached, page                                                     *word
 }
 
-// NewHTTPBlock gives an empty block.
-func NewHTTPBlock() *HTTPBlock {
-	b := &HTTPBlock{}
+// NewHTTPBlock gives an empty block. The masker must belong to it alone; nil stores addresses as they are.
+func NewHTTPBlock(mask *anonymize.Masker) *HTTPBlock {
+	b := &HTTPBlock{mask: mask}
 	b.bind()
 	return b
 }
@@ -94,6 +96,8 @@ func (b *HTTPBlock) add(name string, c blockColumn) {
 // Append adds one event with its enrichment. Nothing of v or e is kept.
 func (b *HTTPBlock) Append(v event.View, e *enrich.Result) {
 	b.rows++
+	client := b.mask.Address(v.ClientIP())
+	b.clientIP.ip(client)
 	b.appendNumbers(v)
 	b.appendTexts(v)
 	b.zoneID.string(e.ZoneID)
@@ -108,7 +112,7 @@ func (b *HTTPBlock) Append(v event.View, e *enrich.Result) {
 	b.content.string(e.EdgeResponseContentClass)
 	b.cached.bool(e.Cached)
 	b.page.bool(e.PageView)
-	b.minutes.add(b, v, e)
+	b.minutes.add(b, v, e, client)
 }
 
 func (b *HTTPBlock) appendNumbers(v event.View) {
@@ -135,7 +139,6 @@ func (b *HTTPBlock) appendNumbers(v event.View) {
 	b.reused.bool(v.ClientSSLSessionReused())
 	b.completed.bool(v.EdgeResponseCompleted())
 	b.pipelined.bool(v.ClientRequestPipelined())
-	b.clientIP.ip(v.ClientIP())
 	b.serverIP.ip(v.EdgeServerIP())
 }
 
@@ -149,7 +152,7 @@ func (b *HTTPBlock) appendTexts(v event.View) {
 	b.referer.bytes(v.ClientRequestReferer())
 	b.agent.bytes(v.ClientRequestUserAgent())
 	b.user.bytes(v.ClientRequestUser())
-	b.forwarded.bytes(v.ClientXForwardedFor())
+	b.forwarded.bytes(b.mask.Text(v.ClientXForwardedFor()))
 	b.contentType.bytes(v.EdgeResponseContentType())
 	b.sslProtocol.bytes(v.ClientSSLProtocol())
 	b.sslCipher.bytes(v.ClientSSLCipher())

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spate-io/spate/event"
+	"github.com/spate-io/spate/internal/anonymize"
 	"github.com/spate-io/spate/internal/enrich"
 	"github.com/spate-io/spate/store/schema"
 )
@@ -49,7 +50,7 @@ func anyEvent(r *rand.Rand) event.HTTP {
 func TestHTTPBlock_KeepsEveryField(t *testing.T) {
 	db := openSchema(t)
 	r := rand.New(rand.NewPCG(1, 2))
-	b := schema.NewHTTPBlock()
+	b := schema.NewHTTPBlock(nil)
 	for round := range 2 { // the second block reuses the memory of the first
 		b.Reset()
 		var want []string
@@ -99,7 +100,7 @@ func expected(f event.Field, v any) (value, expr string) {
 
 func TestHTTPBlock_MovesTimesThatNoTableHolds(t *testing.T) {
 	db := openSchema(t)
-	b := schema.NewHTTPBlock()
+	b := schema.NewHTTPBlock(nil)
 	for i, e := range []event.HTTP{
 		{EdgeStartTimestamp: math.MinInt64}, {EdgeStartTimestamp: math.MaxInt64, EdgeEndTimestamp: math.MinInt64},
 		{EdgeStartTimestamp: -1}, {EdgeStartTimestamp: 5_000_000_000_000_000_000, EdgeEndTimestamp: 5_000_000_001_000_000_000},
@@ -120,7 +121,7 @@ func TestHTTPBlock_MovesTimesThatNoTableHolds(t *testing.T) {
 
 func TestHTTPBlock_EmptyAndReset(t *testing.T) {
 	db := openSchema(t)
-	b := schema.NewHTTPBlock()
+	b := schema.NewHTTPBlock(nil)
 	insert(t, db, b.Inserts(""))
 	in := blockOf(t, b, madeEvents(0, 50), "", enrichMade)
 	raw, flow := string(in[0].Block), string(in[1].Block)
@@ -143,3 +144,30 @@ var (
 	madeEvent  = madeEvents(0, 1)
 	madeResult = enrich.Result{ZoneID: "z"}
 )
+
+// Where addresses must not be stored, neither the raw table nor the sets of the rollups have them.
+func TestHTTPBlock_MasksAddresses(t *testing.T) {
+	db := openSchema(t)
+	mask, err := anonymize.New(anonymize.Config{Addresses: anonymize.Truncate, IPv4Prefix: 24, IPv6Prefix: 48})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := schema.NewHTTPBlock(mask)
+	for i := range 20 {
+		e := event.HTTP{
+			EdgeStartTimestamp: 1_767_225_600_000_000_000, ClientIP: netip.AddrFrom4([4]byte{203, 0, 113, byte(i + 1)}),
+			ClientXForwardedFor: fmt.Appendf(nil, "203.0.113.%d, 198.51.100.9", i+1),
+		}
+		if _, err := event.Walk(e.Append(nil), func(v event.View) error { b.Append(v, &enrich.Result{ZoneID: "z"}); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	insert(t, db, b.Inserts(""))
+	const want = "::ffff:203.0.113.0\t203.0.113.0, 198.51.100.0\t20"
+	if got := rows(t, db, "SELECT ClientIP, ClientXForwardedFor, count() FROM http_requests GROUP BY ALL"); got != want {
+		t.Errorf("stored %q, want %q", got, want)
+	}
+	if got := rows(t, db, "SELECT uniqMerge(uniques) FROM http_requests_1m"); got != "1" {
+		t.Errorf("addresses in the rollup: %q", got)
+	}
+}

@@ -50,7 +50,7 @@ func TestCrashChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := schema.NewHTTPBlock()
+	b := schema.NewHTTPBlock(nil)
 	for ; ; next++ {
 		in := blockOf(t, b, madeEvents(next*crashBlock, crashBlock), fmt.Sprintf("http_requests/0/%d-%d", next, next), enrichMade)
 		insert(t, db, in)
@@ -105,7 +105,7 @@ func TestInsert_ExactlyOnceThroughKills(t *testing.T) {
 
 	db := chdbtest.OpenAt(t, filepath.Join(dir, "store"))
 	n := doneBlocks(dir)
-	b := schema.NewHTTPBlock()
+	b := schema.NewHTTPBlock(nil)
 	for range 2 {
 		in := blockOf(t, b, madeEvents(n*crashBlock, crashBlock), fmt.Sprintf("http_requests/0/%d-%d", n, n), enrichMade)
 		insert(t, db, in)

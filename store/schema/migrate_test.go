@@ -44,7 +44,7 @@ func answer(t *testing.T, db store.DB, sql string) string {
 }
 
 func oneEvent() *HTTPBlock {
-	b := NewHTTPBlock()
+	b := NewHTTPBlock(nil)
 	e := event.HTTP{EdgeStartTimestamp: 1_767_225_600_000_000_000, ClientRequestMethod: []byte("GET"), EdgeResponseStatus: 200}
 	v, _, err := event.ReadHTTP(e.Append(nil))
 	if err != nil {

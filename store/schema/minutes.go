@@ -3,6 +3,7 @@ package schema
 import (
 	"cmp"
 	"encoding/binary"
+	"net/netip"
 	"slices"
 
 	"github.com/ClickHouse/ch-go/proto"
@@ -107,7 +108,7 @@ func (m *minutes) group(key minute) uint32 {
 const microsecondsOfMinute = 60_000_000
 
 // add counts the row that was appended to the block's columns last.
-func (m *minutes) add(b *HTTPBlock, v event.View, e *enrich.Result) {
+func (m *minutes) add(b *HTTPBlock, v event.View, e *enrich.Result, client netip.Addr) {
 	start := microseconds(v.EdgeStartTimestamp())
 	g := m.group(minute{b.zoneID.index, b.colo.index, uint32(start / microsecondsOfMinute)})
 	s := &m.sums[g]
@@ -144,7 +145,7 @@ func (m *minutes) add(b *HTTPBlock, v event.View, e *enrich.Result) {
 			m.maps[mapViewEngine].add(g, b.browser.index, 1)
 		}
 	}
-	m.ips.add(g, address(v.ClientIP()))
+	m.ips.add(g, address(client))
 }
 
 func (m *minutes) addTimes(g uint32, s *[sumColumns]uint64, v event.View) {

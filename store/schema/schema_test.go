@@ -26,7 +26,7 @@ func openSchema(t testing.TB) store.DB {
 }
 
 func TestHTTPBlock_HasEveryStoredColumn(t *testing.T) {
-	have := schema.NewHTTPBlock().Columns()
+	have := schema.NewHTTPBlock(nil).Columns()
 	var want []string
 	for _, c := range schema.HTTPColumns() {
 		if c.Alias == "" && c.Default == "" {
@@ -51,7 +51,7 @@ func TestHTTPBlock_HasEveryStoredColumn(t *testing.T) {
 
 func TestRollups_EqualRaw(t *testing.T) {
 	db := openSchema(t)
-	b := schema.NewHTTPBlock()
+	b := schema.NewHTTPBlock(nil)
 	const size = 700
 	for i := range uint64(8) {
 		in := blockOf(t, b, madeEvents(i*size, size), fmt.Sprint("t/0/", i), enrichMade)
@@ -98,7 +98,7 @@ func TestRetention_Apply(t *testing.T) {
 // A small log of years may come in one block.
 func TestInsert_YearsInOneBlock(t *testing.T) {
 	db := openSchema(t)
-	b := schema.NewHTTPBlock()
+	b := schema.NewHTTPBlock(nil)
 	var events []byte
 	const n = 260 // weeks
 	months := map[string]bool{}
