@@ -205,3 +205,17 @@ func tail(b []byte, lines int) []byte {
 	}
 	return b
 }
+
+// text gives the answer at an address without the line's end.
+func text(address string) (string, error) {
+	resp, err := client.Get(address)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("answers %d: %s", resp.StatusCode, body)
+	}
+	return strings.TrimSpace(string(body)), err
+}
