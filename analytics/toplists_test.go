@@ -38,7 +38,7 @@ func exec(t *testing.T, db store.DB, sql string) {
 func makeTops(t *testing.T, db store.DB, values int, now func() time.Time) *tops.Maker {
 	t.Helper()
 	cfg := tops.DefaultConfig()
-	cfg.Values, cfg.Requests = values, 3000
+	cfg.Every, cfg.Values, cfg.HourRequests, cfg.Requests = config.Duration(time.Hour), values, 1, 3000
 	m, err := tops.New(cfg, tops.Deps{DB: db, Now: now})
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/spate-io/spate/core/gateway"
 	"github.com/spate-io/spate/core/ledger"
 	"github.com/spate-io/spate/core/load"
+	"github.com/spate-io/spate/core/tops"
 	"github.com/spate-io/spate/edge/forward"
 	"github.com/spate-io/spate/edge/ingest/input"
 	"github.com/spate-io/spate/edge/nginx"
@@ -106,6 +107,11 @@ func (b *builder) part(name partName) (lifecycle.Part, error) {
 		var err error
 		b.lag, err = bus.NewLagMonitor(b.cfg.Bus, b.busDeps(name), b.cfg.Load.Group, 5*time.Second, b.cfg.Bus.RequestsTopic())
 		return b.lag, err
+	case partTops:
+		if b.cfg.Tops.Every == 0 {
+			return nil, nil
+		}
+		return tops.New(b.cfg.Tops, tops.Deps{DB: b.store, RawDays: b.cfg.Store.Retention.Raw, Logger: b.component(name), Registerer: b.reg})
 	case partGateway:
 		var err error
 		b.gateway, err = gateway.New(b.cfg.Gateway, gateway.Deps{Producer: b.producer, Logger: b.component(name), Registerer: b.reg})

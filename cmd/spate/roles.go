@@ -33,6 +33,7 @@ const (
 	partLedger    partName = "ledger"
 	partLoader    partName = "load"
 	partLag       partName = "lag"
+	partTops      partName = "tops"
 	partGateway   partName = "gateway"
 	partForwarder partName = "forward"
 	partProducer  partName = "producer"
@@ -52,11 +53,11 @@ var roles = []role{
 		name: "up", short: "Run every role in this process",
 		long: `Run every role in one process: the edge's forwarder, the gateway, the bus, the loader, the store, the API and the
 dashboard. Ctrl-C drains and stops; a second one stops at once.`,
-		parts: []partName{partHTTP, partStore, partServe, partBroker, partZones, partBus, partLedger, partLoader, partLag, partGateway, partForwarder, partProducer, partInputs},
+		parts: []partName{partHTTP, partStore, partServe, partBroker, partZones, partBus, partLedger, partLoader, partLag, partTops, partGateway, partForwarder, partProducer, partInputs},
 	},
 	{
 		name: "core", short: "Run everything but the edge: gateway, bus, loader, store and API",
-		parts: []partName{partHTTP, partStore, partServe, partBroker, partZones, partBus, partLedger, partLoader, partLag, partGateway},
+		parts: []partName{partHTTP, partStore, partServe, partBroker, partZones, partBus, partLedger, partLoader, partLag, partTops, partGateway},
 	},
 	{
 		name: "forward", short: "Run the edge: take events from web servers on this machine and ship them to the gateways",
@@ -68,7 +69,7 @@ dashboard. Ctrl-C drains and stops; a second one stops at once.`,
 	},
 	{
 		name: "load", short: "Run a loader: take batches from the bus into the store",
-		parts: []partName{partHTTP, partStore, partZones, partLedger, partLoader, partLag},
+		parts: []partName{partHTTP, partStore, partZones, partLedger, partLoader, partLag, partTops},
 	},
 	{
 		name: "api", short: "Run the API and the dashboard",

@@ -10,6 +10,7 @@ import (
 	"github.com/spate-io/spate/bus"
 	"github.com/spate-io/spate/core/gateway"
 	"github.com/spate-io/spate/core/load"
+	"github.com/spate-io/spate/core/tops"
 	"github.com/spate-io/spate/edge/forward"
 	"github.com/spate-io/spate/edge/ingest/input"
 	"github.com/spate-io/spate/edge/nginx"
@@ -39,6 +40,7 @@ type Config struct {
 	Gateway  gateway.Config   `yaml:"gateway"`
 	Bus      bus.Config       `yaml:"bus"`
 	Load     load.Config      `yaml:"load"`
+	Tops     tops.Config      `yaml:"tops"`
 	Enrich   enrich.Config    `yaml:"enrich"`
 	Privacy  anonymize.Config `yaml:"privacy"`
 	Store    storeConfig      `yaml:"store"`
@@ -95,6 +97,7 @@ func DefaultConfig() Config {
 		Gateway: gateway.DefaultConfig(),
 		Bus:     bus.DefaultConfig(),
 		Load:    load.DefaultConfig(),
+		Tops:    tops.DefaultConfig(),
 		Enrich:  enrich.DefaultConfig(),
 		Privacy: anonymize.DefaultConfig(),
 		Demo:    nginx.DefaultConfig(),
@@ -210,6 +213,7 @@ func (c *Config) Validate(p *config.Problems) {
 	p.Under("gateway", r.Gateway.Validate)
 	p.Under("bus", r.Bus.Validate)
 	p.Under("load", r.Load.Validate)
+	p.Under("tops", r.Tops.Validate)
 	p.Under("enrich", r.Enrich.Validate)
 	p.Under("privacy", r.Privacy.Validate)
 	p.Under("store", func(p *config.Problems) {

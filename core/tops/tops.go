@@ -1,8 +1,8 @@
 // Package tops writes, for every zone, hour and day that is over, lists of the most frequent paths, addresses, user agents
 // and so on, so that the question for them can be answered when single requests have expired.
 //
-// Maker is the part. It keeps no state in the store besides the lists: an hour is due when the rollup has counted more
-// requests than its lists have, whatever the reason (it has just ended, events came late, a log of past years was
+// Maker is the part. It keeps no state in the store besides the lists: an hour of a zone is due when the rollup has counted
+// more requests than its lists have, whatever the reason (it has just ended, events came late, a log of past years was
 // imported, the process was down). Lists are made from the raw table, exactly. To make them again is harmless, and of two
 // lists for the same time the store keeps the one that saw more requests; so lists made of what is left of expired raw
 // rows never replace better ones, and several Makers may work on one store.
@@ -13,6 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"math/rand/v2"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,24 +34,31 @@ type Deps struct {
 	Now        func() time.Time      // nil: time.Now
 }
 
-// fullEvery is how often all that raw rows may still be there for is looked at; in between, what was stored since
-// yesterday.
-const fullEvery = 24 * time.Hour
-
 // Maker is the part. Run it once; Round may be called instead, by one goroutine at a time.
 type Maker struct {
 	cfg     Config
 	db      store.DB
 	rawDays int
+	rows    uint64 // rowsAtOnce, less in tests
 	log     *slog.Logger
 	now     func() time.Time
 	metrics *metrics
 
-	lastFull time.Time
-	// tried has, by table and time, how many requests the rollup had when lists were last made: what is lacking then has
-	// expired, and trying again would bring nothing.
-	tried map[string]map[uint32]uint64
+	nextFull time.Time // when everything that raw rows may still be there for is looked at again
+	// tried has, by table, what lacked lists after they were made, and how many requests the rollup had: what the lists
+	// have not seen has expired or was erased, and trying again would bring nothing.
+	tried map[string]map[place]uint64
 }
+
+const (
+	// recent is how old an hour or day may be to be looked at in every round.
+	recent = 48 * time.Hour
+	// lookShare is the part of the time, one in so many, that looking at everything may take: a large store is looked
+	// at as a whole less often.
+	lookShare = 100
+	// maxTried bounds what is remembered of one table; what is more is tried again.
+	maxTried = 200_000
+)
 
 var _ lifecycle.Part = (*Maker)(nil)
 
@@ -65,8 +74,8 @@ func New(cfg Config, deps Deps) (*Maker, error) {
 		deps.Now = time.Now
 	}
 	return &Maker{
-		cfg: cfg, db: deps.DB, rawDays: deps.RawDays, log: deps.Logger, now: deps.Now, metrics: newMetrics(deps.Registerer),
-		tried: map[string]map[uint32]uint64{},
+		cfg: cfg, db: deps.DB, rawDays: deps.RawDays, rows: rowsAtOnce, log: deps.Logger, now: deps.Now, metrics: newMetrics(deps.Registerer),
+		tried: map[string]map[place]uint64{},
 	}, nil
 }
 
@@ -90,65 +99,108 @@ func (m *Maker) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			m.log.Warn("top lists cannot be made, trying again", "err", err)
 		}
-		wait = m.cfg.Every.D()
+		// Not all at the same time: of several makers, the first does the work and the others find it done.
+		wait = time.Duration(float64(m.cfg.Every.D()) * (0.9 + 0.2*rand.Float64()))
 	}
 }
 
-// Round makes all lists that are due, the newest first. An error ends the work on its table; what was written stays.
+// Round makes all lists that are due. An error ends the work on its table; what was written stays.
 func (m *Maker) Round(ctx context.Context) error {
 	now := m.now().UTC()
-	since := now.AddDate(0, 0, -1)
-	full := m.lastFull.IsZero() || now.Sub(m.lastFull) >= fullEvery
+	full := !now.Before(m.nextFull)
+	s := span{stored: now.AddDate(0, 0, -2), since: now.Add(-recent).Truncate(24 * time.Hour)}
 	if full {
-		since = time.Unix(0, 0).UTC()
+		s = span{stored: time.Unix(0, 0), since: time.Unix(0, 0)}
 		if m.rawDays > 0 {
-			since = now.AddDate(0, 0, -m.rawDays)
+			s.stored = now.AddDate(0, 0, -m.rawDays)
 		}
 	}
 	var errs []error
+	var looked time.Duration
 	for _, l := range schema.TopLevels() {
-		if err := m.level(ctx, l, since, now); err != nil {
+		s.over = now.Add(-m.cfg.Settle.D()).Truncate(l.Step)
+		took, err := m.level(ctx, l, s, full)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", l.Table, err))
 		}
+		looked += took
 	}
-	if full && len(errs) == 0 {
-		m.lastFull = now
+	if full && len(errs) == 0 && looked*lookShare > m.cfg.Every.D() {
+		m.nextFull = now.Add(looked * lookShare)
 	}
 	return errors.Join(errs...)
 }
 
-// level makes the due lists of one table.
-func (m *Maker) level(ctx context.Context, l schema.TopLevel, stored, now time.Time) error {
-	over := now.Add(-m.cfg.Settle.D()).Truncate(l.Step)
-	due, err := m.due(ctx, l, stored, over)
+// level makes the due lists of one table, and says how long it took to look for them.
+func (m *Maker) level(ctx context.Context, l schema.TopLevel, s span, full bool) (time.Duration, error) {
+	start := time.Now()
+	pieces, err := m.pieces(ctx, l, s)
+	looked := time.Since(start)
 	if err != nil {
-		return err
+		return looked, err
 	}
-	m.metrics.due.WithLabelValues(l.Table).Set(float64(len(due)))
-	for len(due) > 0 {
-		n := min(len(due), timesAtOnce)
-		if err := m.make(ctx, l, due[:n]); err != nil {
-			return err
+	before, after := m.tried[l.Table], map[place]uint64{}
+	if !full { // what is not looked at is not forgotten
+		after = maps.Clone(before)
+		if after == nil {
+			after = map[place]uint64{}
 		}
-		due = due[n:]
-		m.metrics.due.WithLabelValues(l.Table).Set(float64(len(due)))
 	}
-	return nil
+	due := 0
+	for _, z := range pieces {
+		start := time.Now()
+		list, err := m.missing(ctx, l, s, z)
+		looked += time.Since(start)
+		if err != nil {
+			return looked, err
+		}
+		todo := list[:0]
+		for _, h := range list {
+			if n, ok := before[place{h.zone, h.at}]; ok && n == h.requests {
+				remember(after, h)
+				continue
+			}
+			todo = append(todo, h)
+		}
+		if len(todo) == 0 {
+			continue
+		}
+		due += len(todo)
+		m.metrics.due.WithLabelValues(l.Table).Set(float64(due))
+		if err := m.make(ctx, l, s, z, todo, after); err != nil {
+			return looked, err
+		}
+	}
+	m.metrics.due.WithLabelValues(l.Table).Set(float64(due))
+	m.tried[l.Table] = after
+	return looked, nil
 }
 
-// make makes the lists of some times, for all zones that lack them.
-func (m *Maker) make(ctx context.Context, l schema.TopLevel, times []due) error {
-	list, err := m.missing(ctx, l, times)
-	if err != nil {
-		return err
+func remember(tried map[place]uint64, s share) {
+	if len(tried) < maxTried {
+		tried[place{s.zone, s.at}] = s.requests
 	}
-	for _, b := range batches(list, m.cfg.Requests) {
+}
+
+// make makes the lists of a piece of the zones, and notes in tried what lacks them afterwards.
+func (m *Maker) make(ctx context.Context, l schema.TopLevel, s span, z zones, todo []share, tried map[place]uint64) error {
+	for _, b := range batches(todo, l.Step, m.cfg.Requests) {
 		if err := m.fill(ctx, l, b); err != nil {
 			return err
 		}
 	}
-	for _, t := range times {
-		m.tried[l.Table][t.at] = t.counted
+	left, err := m.missing(ctx, l, s, z)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	had := make(map[place]uint64, len(todo))
+	for _, h := range todo {
+		had[place{h.zone, h.at}] = h.requests
+	}
+	for _, h := range left {
+		if had[place{h.zone, h.at}] == h.requests { // else there came something meanwhile
+			remember(tried, h)
+		}
 	}
 	return nil
 }
