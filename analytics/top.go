@@ -83,7 +83,8 @@ func (o topOrder) statement() statement {
 // Top answers which values of a dimension were the most frequent, over the same whole points as the other questions. While
 // single requests are there and not too many it counts them; else it adds up the lists that were made of each hour and day,
 // and single requests of the hours that have none yet. Then counts may be too small, and the answer says by how much at
-// most. Where requests of less than an hour have expired, the window is widened to whole hours.
+// most. Where requests of less than an hour have expired, the window is widened to whole hours; where hours had so few
+// requests that only their days have lists, to whole days.
 func (s *Service) Top(ctx context.Context, zone string, r Range, t TopQuestion) (*Top, error) {
 	o, err := s.topOrder(t)
 	if err != nil {
@@ -109,24 +110,58 @@ func (s *Service) top(ctx context.Context, zone string, w Window, o topOrder) (*
 			return out, err
 		}
 	}
-	parts, err := s.topParts(ctx, zone, w, o)
+	return s.topOfLists(ctx, zone, w, o, total)
+}
+
+// topOfLists adds up lists, and widens the window where those of it do not see enough.
+func (s *Service) topOfLists(ctx context.Context, zone string, w Window, o topOrder, total TopTotal) (*Top, error) {
+	long := w.Until.Sub(w.Since) > longTop
+	parts, err := s.topParts(ctx, zone, w, o, long)
 	if err != nil {
 		return nil, err
 	}
-	if wide := w.hours(); wide != w && parts.seen.Requests < total.Requests {
+	if parts.seen.Requests >= total.Requests {
+		return s.askParts(ctx, zone, w, o, parts, total)
+	}
+	if wide := w.widen(time.Hour); wide != w {
 		return s.top(ctx, zone, wide, o)
+	}
+	// Hours of few requests have no lists of their own; their days have.
+	if !long {
+		days, err := s.topParts(ctx, zone, w, o, true)
+		if err != nil {
+			return nil, err
+		}
+		if days.seen.Requests > parts.seen.Requests {
+			parts = days
+		}
+	}
+	wide := w.widen(24 * time.Hour)
+	if missing := total.less(parts.seen).Requests; wide == w || missing <= total.Requests/10 {
+		return s.askParts(ctx, zone, w, o, parts, total)
+	}
+	all, err := s.topTotal(ctx, zone, wide)
+	if err != nil {
+		return nil, err
+	}
+	days, err := s.topParts(ctx, zone, wide, o, true)
+	if err != nil {
+		return nil, err
+	}
+	if days.seen.Requests >= all.Requests {
+		return s.askParts(ctx, zone, wide, o, days, all)
 	}
 	return s.askParts(ctx, zone, w, o, parts, total)
 }
 
-// hours widens the window to whole hours.
-func (w Window) hours() Window {
-	if w.Delta%time.Hour == 0 {
+// widen gives the window in whole steps, itself when it is.
+func (w Window) widen(step time.Duration) Window {
+	if w.Delta%step == 0 {
 		return w
 	}
-	wide := Window{Since: w.Since.Truncate(time.Hour), Until: w.Until.Truncate(time.Hour), Delta: time.Hour}
+	wide := Window{Since: w.Since.Truncate(step), Until: w.Until.Truncate(step), Delta: step}
 	if wide.Until.Before(w.Until) {
-		wide.Until = wide.Until.Add(time.Hour)
+		wide.Until = wide.Until.Add(step)
 	}
 	if wide.Since.Equal(w.Since) && wide.Until.Equal(w.Until) {
 		return w

@@ -26,13 +26,13 @@ type bucket struct{ total, floor TopTotal }
 // longTop is the length from which days are read instead of hours.
 const longTop = 72 * time.Hour
 
-// topParts decides, from what the rollups counted, which lists are complete.
-func (s *Service) topParts(ctx context.Context, zone string, w Window, o topOrder) (*topParts, error) {
+// topParts decides, from what the rollups counted, which lists are complete. With days it takes lists of whole days first.
+func (s *Service) topParts(ctx context.Context, zone string, w Window, o topOrder, days bool) (*topParts, error) {
 	p := &topParts{}
 	var partial map[uint32]bucket // days whose list saw less than the rollup
 	levels := schema.TopLevels()
 	open := spans{{w.Since, w.Until}}
-	if w.Until.Sub(w.Since) > longTop {
+	if days {
 		counted, listed, err := s.buckets(ctx, zone, w, o, levels[1])
 		if err != nil {
 			return nil, err

@@ -35,10 +35,10 @@ func exec(t *testing.T, db store.DB, sql string) {
 	}
 }
 
-func makeTops(t *testing.T, db store.DB, values int, now func() time.Time) *tops.Maker {
+func makeTops(t *testing.T, db store.DB, values int, hourRequests uint64, now func() time.Time) *tops.Maker {
 	t.Helper()
 	cfg := tops.DefaultConfig()
-	cfg.Every, cfg.Values, cfg.HourRequests, cfg.Requests = config.Duration(time.Hour), values, 1, 3000
+	cfg.Every, cfg.Values, cfg.HourRequests = config.Duration(time.Hour), values, hourRequests
 	m, err := tops.New(cfg, tops.Deps{DB: db, Now: now})
 	if err != nil {
 		t.Fatal(err)
@@ -52,10 +52,10 @@ func makeTops(t *testing.T, db store.DB, values int, now func() time.Time) *tops
 // Where lists have room for all values, they answer exactly what single requests did, also when those have expired.
 func TestTop_FromListsEqualsPlainCounting(t *testing.T) {
 	now := time.Date(2024, 3, 5, 12, 34, 56, 0, time.UTC)
-	all := analyticstest.Generate(11, 6_000, now)
+	all := analyticstest.Generate(11, 4_000, now)
 	db := analyticstest.Store(t, chdbtest.Open(t), all)
 	clock := func() time.Time { return now }
-	makeTops(t, db, 1000, clock)
+	makeTops(t, db, 1000, 1, clock)
 	cfg := analytics.DefaultConfig()
 	cfg.TopRequests, cfg.ShareFor = 0, config.Duration(0)
 	s, err := analytics.New(cfg, analytics.Deps{DB: db, Now: clock})
@@ -85,13 +85,49 @@ func TestTop_FromListsEqualsPlainCounting(t *testing.T) {
 	})
 }
 
+// Where hours had too few requests to have lists, their days answer, and the window is widened to whole days.
+func TestTop_OfSmallHoursIsOfTheirDays(t *testing.T) {
+	now := time.Date(2024, 3, 5, 12, 34, 56, 0, time.UTC)
+	all := analyticstest.Over(17, 800, now, 6*24*time.Hour)
+	db := analyticstest.Store(t, chdbtest.Open(t), all)
+	clock := func() time.Time { return now }
+	makeTops(t, db, 1000, 50, clock)
+	if n := number(t, db, "SELECT count() FROM "+schema.TopHour); n != "0" {
+		t.Fatalf("%s lists of hours", n)
+	}
+	exec(t, db, "ALTER TABLE http_requests DELETE WHERE EdgeStartTimestamp < toDateTime('2024-03-05 00:00:00', 'UTC') SETTINGS mutations_sync = 2")
+	cfg := analytics.DefaultConfig()
+	cfg.ShareFor = 0
+	s, err := analytics.New(cfg, analytics.Deps{DB: db, Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := func(d, h int) time.Time { return time.Date(2024, 3, d, h, 0, 0, 0, time.UTC) }
+	for i, c := range []struct {
+		asked        analytics.Range
+		since, until time.Time
+		delta        time.Duration
+	}{
+		{analytics.Range{Since: "2024-03-03T11:20:00Z", Until: "2024-03-03T11:50:00Z"}, day(3, 0), day(4, 0), 24 * time.Hour},
+		{analytics.Range{Since: "2024-03-02T20:00:00Z", Until: "2024-03-03T06:00:00Z"}, day(2, 0), day(4, 0), 24 * time.Hour},
+		{analytics.Range{Since: "2024-03-02T00:00:00Z", Until: "2024-03-04T00:00:00Z"}, day(2, 0), day(4, 0), time.Hour}, // already whole days
+		{analytics.Range{Since: "2024-03-01T05:00:00Z", Until: "2024-03-04T06:00:00Z", Delta: 60}, day(1, 0), day(5, 0), 24 * time.Hour},
+		{analytics.Range{Since: "2024-03-05T03:00:00Z", Until: "2024-03-05T09:00:00Z"}, day(5, 3), day(5, 9), 15 * time.Minute}, // single requests are there
+		{analytics.Range{Since: "2024-03-04T00:00:00Z"}, day(4, 0), day(5, 13), time.Hour},
+	} {
+		t.Run(fmt.Sprintf("range_%d", i), func(t *testing.T) {
+			checkTop(t, s, all, zone.ID(analyticstest.Zones()[0]), c.asked, analytics.Window{Since: c.since, Until: c.until, Delta: c.delta}, "path", "client_ip")
+		})
+	}
+}
+
 // Where lists have no room for all values, every count lies between what is shown and that and the bound.
 func TestTop_ErrorBoundHolds(t *testing.T) {
 	now := time.Date(2024, 3, 5, 12, 34, 56, 0, time.UTC)
 	all := analyticstest.Over(12, 30_000, now, 8*24*time.Hour)
 	db := analyticstest.Store(t, chdbtest.Open(t), all)
 	clock := func() time.Time { return now }
-	makeTops(t, db, 10, clock)
+	makeTops(t, db, 10, 1, clock)
 	cfg := analytics.DefaultConfig()
 	cfg.TopRequests = 0
 	s, err := analytics.New(cfg, analytics.Deps{DB: db, Now: clock})
@@ -146,7 +182,7 @@ func TestTops_HealThemselves(t *testing.T) {
 	all := analyticstest.Over(13, 4000, now, 30*time.Hour)
 	db := analyticstest.Store(t, chdbtest.Open(t), all)
 	clock := func() time.Time { return now }
-	m := makeTops(t, db, 1000, clock)
+	m := makeTops(t, db, 1000, 1, clock)
 	lists := func() string { return number(t, db, "SELECT count() FROM "+schema.TopHour) }
 	total := func() string {
 		return number(t, db, "SELECT sum(requests) FROM "+schema.TopHour+" FINAL WHERE dimension = 'path'")
@@ -186,7 +222,7 @@ func TestTops_HealThemselves(t *testing.T) {
 		t.Errorf("lists of %s requests, %s before", got, best)
 	}
 	// A process that starts anew does no harm.
-	makeTops(t, db, 1000, clock)
+	makeTops(t, db, 1000, 1, clock)
 	if got := total(); got != best {
 		t.Errorf("lists of %s requests, %s before", got, best)
 	}

@@ -22,8 +22,8 @@ const (
 	// sharesAtOnce is how many zones' hours one statement is about at most: their names go into it as parameters.
 	sharesAtOnce = 1000
 	// areaAtOnce bounds zones times steps from the first to the last: so much of the raw table a statement has to look
-	// through for what it is about.
-	areaAtOnce = 4 * sharesAtOnce
+	// through for what it is about. It does not bound those about few zones.
+	areaAtOnce, fewZones = 4 * sharesAtOnce, 8
 )
 
 // share is an hour or day of one zone.
@@ -146,7 +146,7 @@ func batches(list []share, step time.Duration, requests uint64) [][]share {
 				names++
 			}
 			steps := int((max(high, s.at)-min(low, s.at))/uint32(step/time.Second)) + 1
-			if sum+s.requests > requests || i-from == sharesAtOnce || names*steps > areaAtOnce && names > 1 {
+			if sum+s.requests > requests || i-from == sharesAtOnce || names > fewZones && names*steps > areaAtOnce {
 				out = append(out, list[from:i])
 				from, sum = i, 0
 				clear(seen)
