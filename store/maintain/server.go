@@ -116,6 +116,10 @@ func shortName(path string) (dir *os.File, name string, err error) {
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == readPath {
+		s.read(w, r)
+		return
+	}
 	var o Order
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&o); err != nil {
 		http.Error(w, "cannot read the order: "+err.Error(), http.StatusBadRequest)

@@ -1,0 +1,329 @@
+// Package move copies what is in one store into another and proves that both have the same: every table, cut into pieces
+// of an hour, a day or a month, each compared by its number of rows and a checksum of all columns. It may be cut off at any
+// moment and run again, and the source may take in events meanwhile: what differs is copied anew, whatever the reason was
+// (late events, rows that were erased, a copy that was cut off, damage in the target).
+//
+// Run does it all. Rows are put together in a table of their own and then attached to the one where they belong, because
+// an insert there would be counted again by the views that feed the coarser rollups. The target must not be in use: what it
+// has and this package did not put there, for which it keeps the table "moves" in the target, ends a move before it has
+// changed anything. docs/adr/0009 says how a running Spate goes over to the target.
+package move
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/spate-io/spate/store"
+	"github.com/spate-io/spate/store/schema"
+)
+
+// Source is a store as a move reads it. Every store.DB is one, and so is maintain.Reader.
+type Source interface {
+	// Stream is as in store.DB; a call whose error is retriable is made again.
+	Stream(ctx context.Context, q store.Query, w io.Writer) (store.Stats, error)
+}
+
+// Note is told how work goes on, a line at a time without a line's end, by one goroutine.
+type Note func(format string, args ...any)
+
+// Options say how to move.
+type Options struct {
+	// Verify compares and changes nothing; DryRun says what would be copied and changes nothing.
+	Verify, DryRun bool
+	// Quick compares only what was added to the source, or was not yet equal, since the last comparison of this target.
+	Quick bool
+	// Overwrite deletes what the target has and the source has not, wherever it came from.
+	Overwrite bool
+	// Rate bounds the bytes that are read to be copied, per second; 0 is no bound.
+	Rate int64
+	// Retention is what the target keeps.
+	Retention schema.Retention
+	// BatchRows is about how many rows are put together before they are attached to their table, ChunkBytes how many bytes
+	// are sent at once; 0 means the defaults.
+	BatchRows  uint64
+	ChunkBytes int
+	// Passes is how often what differs is copied, 0 for the default. More than one is of use while the source takes in
+	// events.
+	Passes int
+	// Note is told how it goes on; nil: nobody.
+	Note Note
+}
+
+const (
+	defaultBatchRows  = 1_000_000
+	defaultChunkBytes = 16 << 20
+	defaultPasses     = 3
+	// reportPieces is how many differing pieces of a table are named in a result.
+	reportPieces = 20
+)
+
+// Result is what became of a move.
+type Result struct {
+	Tables []TableResult `json:"tables"`
+	// Equal says that every piece of every table was found equal.
+	Equal bool `json:"equal"`
+	// CopiedRows and CopiedBytes were sent to the target.
+	CopiedRows  uint64        `json:"copied_rows"`
+	CopiedBytes uint64        `json:"copied_bytes"`
+	Elapsed     time.Duration `json:"elapsed_ns"`
+}
+
+// TableResult is one table of it.
+type TableResult struct {
+	Table string `json:"table"`
+	// Rows is how many the source has, Partitions and Pieces what they lie in.
+	Rows       uint64 `json:"rows"`
+	Partitions int    `json:"partitions"`
+	Pieces     int    `json:"pieces"`
+	// Copied is how many rows were copied, Replaced how many pieces were deleted in the target and copied anew.
+	Copied   uint64 `json:"copied"`
+	Replaced int    `json:"replaced"`
+	// Differing is how many pieces are not the same in both at the end; Differ has the first of them.
+	Differing int          `json:"differing"`
+	Differ    []Difference `json:"differ,omitempty"`
+}
+
+// Difference is a piece that is not the same in both stores.
+type Difference struct {
+	Partition  string `json:"partition"`
+	Piece      string `json:"piece"`
+	SourceRows uint64 `json:"source_rows"`
+	TargetRows uint64 `json:"target_rows"`
+}
+
+// ErrForeign is part of the error of a move whose target has rows that no move put there.
+var ErrForeign = errors.New("the target has rows that no move put there")
+
+// mover is one run.
+type mover struct {
+	src    Source
+	dst    store.DB
+	o      Options
+	run    string // a name that no other run has
+	today  time.Time
+	bucket *rate.Limiter
+
+	tables   []*table
+	there    map[string]bool   // tables that the target has
+	local    bool              // the source says which parts it has
+	elements bool              // both engines can take a set of uniq apart
+	claims   map[string]claims // by table
+	state    map[string]map[string]*partition
+	results  map[string]*TableResult
+	staged   map[string]bool
+	kept     bool // the target keeps rows as long as it is to
+	inserts  int
+	bytes    uint64
+	said     time.Time
+}
+
+// Run makes the target have what the source has. The result is there also with an error that came late. What was copied
+// stays when it is cut off; the next run goes on from there.
+func Run(ctx context.Context, src Source, dst store.DB, o Options) (*Result, error) {
+	if o.Note == nil {
+		o.Note = func(string, ...any) {}
+	}
+	if o.BatchRows == 0 {
+		o.BatchRows = defaultBatchRows
+	}
+	if o.ChunkBytes == 0 {
+		o.ChunkBytes = defaultChunkBytes
+	}
+	if o.Passes == 0 {
+		o.Passes = defaultPasses
+	}
+	began := time.Now()
+	m := &mover{
+		src: src, dst: dst, o: o, run: rand.Text(), today: began.UTC(), there: map[string]bool{},
+		claims: map[string]claims{}, state: map[string]map[string]*partition{}, results: map[string]*TableResult{}, staged: map[string]bool{},
+	}
+	if o.Rate > 0 {
+		m.bucket = rate.NewLimiter(rate.Limit(o.Rate), int(min(o.Rate, 4<<20)))
+	}
+	err := m.prepare(ctx)
+	if err == nil {
+		err = m.passes(ctx)
+	}
+	if !o.Verify && !o.DryRun {
+		err = errors.Join(err, m.dropStaging(context.WithoutCancel(ctx)))
+	}
+	r := m.result()
+	r.Elapsed = time.Since(began)
+	return r, err
+}
+
+// prepare looks at both stores and makes the target's tables.
+func (m *mover) prepare(ctx context.Context) error {
+	var err error
+	if m.tables, err = describe(ctx, m.src); err != nil {
+		return fmt.Errorf("read the source: %w", err)
+	}
+	reads := m.o.Verify || m.o.DryRun
+	if !reads {
+		if err := m.dropStaging(ctx); err != nil { // of a run that was cut off
+			return err
+		}
+		if err := schema.Migrate(ctx, m.dst); err != nil {
+			return fmt.Errorf("make the tables of the target: %w", err)
+		}
+		if err := m.openClaims(ctx); err != nil {
+			return err
+		}
+	}
+	if err := m.sameTables(ctx, !reads); err != nil {
+		return err
+	}
+	if err := m.loadClaims(ctx); err != nil {
+		return err
+	}
+	const probe = "SELECT reinterpret(unhex('0100000002000000'), 'Array(UInt32)')"
+	m.elements = true
+	for _, s := range []Source{m.src, m.dst} {
+		var e *store.Error
+		if _, err := m.ask(ctx, s, probe); errors.As(err, &e) && !e.Retriable() {
+			m.elements = false
+		} else if err != nil {
+			return err
+		}
+	}
+	for _, t := range m.tables {
+		m.results[t.name] = &TableResult{Table: t.name}
+		if m.state[t.name] == nil {
+			m.state[t.name] = map[string]*partition{}
+		}
+	}
+	return nil
+}
+
+// sameTables compares how tables are made; the target may lack some unless all must be there.
+func (m *mover) sameTables(ctx context.Context, all bool) error {
+	others, err := describe(ctx, m.dst)
+	if err != nil && all {
+		return fmt.Errorf("read the target: %w", err)
+	}
+	byName := map[string]*table{}
+	for _, t := range others {
+		byName[t.name] = t
+	}
+	for _, t := range m.tables {
+		other := byName[t.name]
+		if other == nil {
+			if all {
+				return fmt.Errorf("the target has no table %s, or not as one that can be moved to: are both stores of the same version?", t.name)
+			}
+			continue
+		}
+		if err := t.same(other); err != nil {
+			return fmt.Errorf("%w: bring both to the same version first", err)
+		}
+		m.there[t.name] = true
+	}
+	return nil
+}
+
+// passes compares and copies until nothing differs or the source is faster.
+func (m *mover) passes(ctx context.Context) error {
+	for pass := 0; ; pass++ {
+		work := map[string][]diff{}
+		n := 0
+		for _, t := range m.tables {
+			list, err := m.compare(ctx, t)
+			if err != nil {
+				return fmt.Errorf("compare %s: %w", t.name, err)
+			}
+			work[t.name] = list
+			n += len(list)
+		}
+		if n == 0 || m.o.Verify || m.o.DryRun {
+			return nil
+		}
+		if err := m.foreign(work); err != nil {
+			return err
+		}
+		if pass == m.o.Passes {
+			return nil
+		}
+		for _, t := range m.tables {
+			if err := m.copy(ctx, t, work[t.name]); err != nil {
+				return fmt.Errorf("copy %s: %w", t.name, err)
+			}
+		}
+	}
+}
+
+// foreign gives an error when pieces that are to be copied have something in the target that no move put there.
+func (m *mover) foreign(work map[string][]diff) error {
+	if m.o.Overwrite {
+		return nil
+	}
+	var found []string
+	for _, t := range m.tables {
+		for _, d := range work[t.name] {
+			if !m.claims[t.name].covers(d) {
+				found = append(found, fmt.Sprintf("%s of %s", t.label(d.piece), t.name))
+			}
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	more := ""
+	if n := len(found) - 3; n > 0 {
+		found, more = found[:3], fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Errorf("%w: %s%s. If Spate has stored into the target already, the source is no longer what it was: do not move again. Else empty the target, or give --overwrite",
+		ErrForeign, strings.Join(found, ", "), more)
+}
+
+// result adds up what was found.
+func (m *mover) result() *Result {
+	r := &Result{Equal: len(m.tables) > 0, CopiedBytes: m.bytes}
+	for _, t := range m.tables {
+		tr := m.results[t.name]
+		if tr == nil { // it ended before it began
+			r.Equal = false
+			continue
+		}
+		for name, p := range m.state[t.name] {
+			rows := uint64(0)
+			pieces := 0
+			for _, s := range p.pieces {
+				if s.rows > 0 {
+					rows += s.rows
+					pieces++
+				}
+			}
+			tr.Rows += rows
+			tr.Pieces += pieces
+			if pieces > 0 {
+				tr.Partitions++
+			}
+			tr.Differing += len(p.open)
+			for _, d := range p.open {
+				tr.Differ = append(tr.Differ, Difference{Partition: name, Piece: t.label(d.piece), SourceRows: d.src.rows, TargetRows: d.dst.rows})
+			}
+			r.Equal = r.Equal && p.known && len(p.open) == 0
+		}
+		slices.SortFunc(tr.Differ, func(a, b Difference) int { return strings.Compare(a.Partition+a.Piece, b.Partition+b.Piece) })
+		tr.Differ = tr.Differ[:min(len(tr.Differ), reportPieces)]
+		r.CopiedRows += tr.Copied
+		r.Tables = append(r.Tables, *tr)
+	}
+	return r
+}
+
+// say tells how it goes on, every few seconds.
+func (m *mover) say(format string, args ...any) {
+	if time.Since(m.said) > 3*time.Second {
+		m.said = time.Now()
+		m.o.Note(format, args...)
+	}
+}
