@@ -47,12 +47,6 @@ type span struct {
 // zones is a piece of all zones in their order: those behind after, up to upto.
 type zones struct{ after, upto string }
 
-// marker is the dimension whose lists are written last.
-func marker() string {
-	all := schema.TopDimensions()
-	return all[len(all)-1].Name
-}
-
 // touched is the condition for rows of a rollup that a span is about.
 const touched = "stored_on >= toDate({stored:UInt32}) AND time >= toDateTime({since:UInt32}, 'UTC') AND time < toDateTime({over:UInt32}, 'UTC')"
 
@@ -105,7 +99,7 @@ func (m *Maker) missing(ctx context.Context, l schema.TopLevel, s span, z zones)
 		" UNION ALL SELECT zone_id, time, toUInt64(0) AS r, requests AS l FROM " + l.Table + " WHERE dimension = {dimension:String} AND " + these +
 		") GROUP BY zone_id, time HAVING n > max(l) AND n >= {least:UInt64} ORDER BY at DESC, zone"
 	params := s.params()
-	params["after"], params["upto"], params["dimension"] = store.Text(z.after), store.Text(z.upto), marker()
+	params["after"], params["upto"], params["dimension"] = store.Text(z.after), store.Text(z.upto), schema.TopSeen
 	params["least"] = strconv.FormatUint(m.least(l), 10)
 	var zone proto.ColStr
 	var at proto.ColUInt32
@@ -163,8 +157,8 @@ func batches(list []share, step time.Duration, requests uint64) [][]share {
 	return out
 }
 
-// statement gives what writes the lists of a dimension for a batch.
-func (m *Maker) statement(l schema.TopLevel, d schema.TopDimension, b []share) store.Query {
+// statement gives what writes lists of a batch, by a statement of package schema.
+func (m *Maker) statement(sql string, l schema.TopLevel, b []share) store.Query {
 	var names, pairs []string
 	first, last := b[0].at, b[0].at
 	for _, s := range b {
@@ -179,7 +173,7 @@ func (m *Maker) statement(l schema.TopLevel, d schema.TopDimension, b []share) s
 	settings["max_insert_threads"] = "1"
 	settings["max_partitions_per_insert_block"] = "0"
 	return store.Query{
-		SQL: l.FillTop(d, m.cfg.Values), Settings: settings, Priority: store.Background,
+		SQL: sql, Settings: settings, Priority: store.Background,
 		Params: map[string]string{
 			"zones": "[" + strings.Join(names, ",") + "]", "pairs": "[" + strings.Join(pairs, ",") + "]",
 			"since": strconv.FormatUint(uint64(first), 10), "until": strconv.FormatInt(int64(last)+int64(l.Step/time.Second), 10),

@@ -205,11 +205,11 @@ func (m *Maker) make(ctx context.Context, l schema.TopLevel, s span, z zones, to
 	return nil
 }
 
-// fill writes the lists of one batch, those of the last dimension last: where they are, the others are. A batch that needs
-// too much memory is halved; one zone's hour that does is left out.
+// fill writes the lists of one batch, and at last what all of them have seen: while they are written, some requests may come
+// that only the later ones see. A batch that needs too much memory is halved; one list that does is left out.
 func (m *Maker) fill(ctx context.Context, l schema.TopLevel, b []share) error {
 	for _, d := range schema.TopDimensions() {
-		err := m.db.Exec(ctx, m.statement(l, d, b))
+		err := m.db.Exec(ctx, m.statement(l.FillTop(d, m.cfg.Values), l, b))
 		switch {
 		case err == nil:
 			continue
@@ -230,6 +230,9 @@ func (m *Maker) fill(ctx context.Context, l schema.TopLevel, b []share) error {
 			return err
 		}
 		return m.fill(ctx, l, b[half:])
+	}
+	if err := m.db.Exec(ctx, m.statement(l.SealTop(), l, b)); err != nil {
+		return fmt.Errorf("write what lists have seen: %w", err)
 	}
 	m.metrics.written.WithLabelValues(l.Table).Add(float64(len(b)))
 	return nil

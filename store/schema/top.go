@@ -28,12 +28,14 @@ const (
 	ColListedErrors   = "listed_errors"
 )
 
+// TopSeen is the dimension of a row without a list: its requests are those that each of the other lists has seen.
+const TopSeen = "*"
+
 // TopDimension is something to count by: a column of the raw table, and the expression over it that gives a String.
 // Grouping is by the column, so that the expression is computed for the values that come out alone.
 type TopDimension struct{ Name, Column, Show string }
 
-// TopDimensions gives all dimensions, in the order in which their lists are written: where the last one has a row, the
-// others have theirs. The slice is the caller's.
+// TopDimensions gives all dimensions. The slice is the caller's.
 func TopDimensions() []TopDimension {
 	plain := func(name, column string) TopDimension {
 		return TopDimension{name, column, "CAST(" + column + ", 'String')"}
@@ -126,4 +128,18 @@ FROM (
     )
     GROUP BY zone, at
 )`, l.Table, d.Name, n, n+1, l.Of("EdgeStartTimestamp"), d.Show, HTTPRequests, d.Column)
+}
+
+// SealTop gives the statement that writes what each list has seen, as a row of [TopSeen], for the zones and times of the
+// parameters of [TopLevel.FillTop].
+func (l TopLevel) SealTop() string {
+	return fmt.Sprintf(`INSERT INTO %[1]s (zone_id, dimension, time, requests)
+SELECT zone_id, '%[2]s', time, min(seen) FROM (
+    SELECT zone_id, dimension, time, max(requests) AS seen
+    FROM %[1]s
+    WHERE dimension != '%[2]s' AND zone_id IN {zones:Array(String)} AND time >= toDateTime({since:UInt32}, 'UTC') AND time < toDateTime({until:UInt32}, 'UTC')
+        AND (zone_id, toUInt32(time)) IN (SELECT p.1, p.2 FROM (SELECT arrayJoin({pairs:Array(Tuple(String, UInt32))}) AS p))
+    GROUP BY zone_id, dimension, time
+)
+GROUP BY zone_id, time`, l.Table, TopSeen)
 }
