@@ -352,10 +352,16 @@ export function top(
       requests: parts[v]!,
       bytes: Math.round(parts[v]! * (2000 + 30_000 * noise(seedOf(z) + i, 3))),
       errors: Math.floor(parts[v]! * 0.08 * noise(seedOf(z) + i, 4) ** 3),
+      error_bound: { requests: 0, bytes: 0 },
     }))
     .sort((a, b) => (metric === 'bytes' ? b.bytes - a.bytes : b.requests - a.requests))
     .slice(0, limit);
-  return { dimension, rows, total: { requests: totals.requests.all, bytes: totals.bandwidth.all } };
+  return {
+    dimension,
+    rows,
+    total: { requests: totals.requests.all, bytes: totals.bandwidth.all },
+    error_bound: { requests: 0, bytes: 0 },
+  };
 }
 
 /** One second of the live stream; the newest second is only partly there. */

@@ -126,9 +126,11 @@ export async function top(
   limit: number,
   signal?: AbortSignal,
 ): Promise<Top> {
-  const params = { ...window(range), dimension, metric, limit: String(limit) };
-  const { result } = await call<Top>(analytics(zone, 'top'), params, signal);
-  return { ...result, rows: result.rows ?? [] };
+  const span = window(range);
+  const params = { ...span, dimension, metric, limit: String(limit) };
+  const { result, query } = await call<Top>(analytics(zone, 'top'), params, signal);
+  const widened = query && String(query.time_delta) !== span.time_delta ? query : undefined;
+  return { ...result, rows: result.rows ?? [], widened };
 }
 
 /** What became of events in a range, by edge, and whether the range is complete. */

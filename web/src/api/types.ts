@@ -68,12 +68,18 @@ export interface TopRow {
   requests: number;
   bytes: number;
   errors: number;
+  /** How much more the value may have; 0 where single requests were counted. */
+  error_bound: { requests: number; bytes: number };
 }
 
 export interface Top {
   dimension: string;
   rows: TopRow[];
   total: { requests: number; bytes: number };
+  /** What a value that is not among the rows may have without having been seen. */
+  error_bound: { requests: number; bytes: number };
+  /** The range of the answer where it had to be longer than the one asked for: single requests have expired. */
+  widened?: Dashboard['query'];
 }
 
 /** One second of live traffic; t in Unix seconds. */

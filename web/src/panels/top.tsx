@@ -3,8 +3,9 @@
 import type { Top, TopRow } from '../api/types.ts';
 import { share } from '../lib/delta.ts';
 import { bytes, count, exact, exactBytes, percent } from '../lib/format.ts';
+import { interval } from '../lib/time.ts';
 import { topTable } from '../state/data.ts';
-import { dimension, metric, setDimension, setMetric } from '../state/page.ts';
+import { dimension, metric, setDimension, setMetric, utc } from '../state/page.ts';
 import { type Dimension, dimensions } from '../state/url.ts';
 import { Panel } from './panel.tsx';
 
@@ -147,13 +148,41 @@ function TopBody({ data }: { data: Top }) {
           ))}
         </tbody>
       </table>
+      <TopNote data={data} />
     </div>
   );
+}
+
+/** Says where counts may be too small, and of which range they are when single requests of the one asked for are gone. */
+function TopNote({ data }: { data: Top }) {
+  const { error_bound: bound, widened } = data;
+  const by = metric.value;
+  if (!widened && bound[by] === 0) return null;
+  return (
+    <p class="footnote" data-testid="top-note" data-bound={bound[by]}>
+      {widened && `Of ${interval(Date.parse(widened.since), Date.parse(widened.until), utc.value)}. `}
+      {bound[by] > 0 &&
+        `From the lists kept of past hours and days: ≥ is at least. A value in none of them has at most ${
+          by === 'bytes' ? bytes(bound.bytes) : `${exact(bound.requests)} requests`
+        }.`}
+    </p>
+  );
+}
+
+/** What a count that may be too small lies between. */
+function between(n: number, more: number, text: (n: number) => string): string {
+  return more > 0 ? `${text(n)} to ${text(n + more)}` : text(n);
+}
+
+/** A count that may be too small. */
+function atLeast(n: number, more: number, text: (n: number) => string): string {
+  return more > 0 ? `≥ ${text(n)}` : text(n);
 }
 
 function Row({ dim, row, width, part }: { dim: Dimension; row: TopRow; width: number; part?: number }) {
   const name = valueName(dim, row.value);
   const failed = share(row.errors, row.requests);
+  const more = row.error_bound;
   return (
     <tr data-testid="top-row" data-key={row.value} data-requests={row.requests} data-bytes={row.bytes}>
       <th scope="row">
@@ -164,11 +193,11 @@ function Row({ dim, row, width, part }: { dim: Dimension; row: TopRow; width: nu
         </span>
       </th>
       <td class="num muted">{percent(part)}</td>
-      <td class="num" title={exact(row.requests)}>
-        {count(row.requests)}
+      <td class="num" title={between(row.requests, more.requests, exact)}>
+        {atLeast(row.requests, more.requests, count)}
       </td>
-      <td class="num" title={exactBytes(row.bytes)}>
-        {bytes(row.bytes)}
+      <td class="num" title={between(row.bytes, more.bytes, exactBytes)}>
+        {atLeast(row.bytes, more.bytes, bytes)}
       </td>
       <td
         class={failed && failed > 0.01 ? 'num bad' : 'num muted'}
