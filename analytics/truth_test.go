@@ -225,6 +225,28 @@ func TestAnswers_EqualPlainCounting(t *testing.T) {
 	}
 }
 
+// Every number of every rollup is what a plain program counts: with requests out of order and of all ages in each block, after
+// late ones came for minutes that were merged long ago, and after everything is merged.
+func TestRollups_EqualPlainCounting(t *testing.T) {
+	now := time.Date(2024, 3, 5, 12, 34, 56, 0, time.UTC)
+	all := append(analyticstest.Generate(31, 1200, now), analyticstest.Over(32, 900, now, 40*time.Minute)...)
+	db := analyticstest.Store(t, chdbtest.Open(t), all)
+	analyticstest.CheckRollups(t, db, all)
+	merge := func() {
+		for table := range analyticstest.Rollups(nil) {
+			exec(t, db, "OPTIMIZE TABLE "+table+" FINAL")
+		}
+	}
+	merge()
+	late := append(analyticstest.Calendar(33, 700), analyticstest.Over(34, 200, now, 40*time.Minute)...)
+	late = append(late, analyticstest.Generate(35, 300, now)...)
+	analyticstest.Insert(t, db, late)
+	all = append(all, late...)
+	analyticstest.CheckRollups(t, db, all)
+	merge()
+	analyticstest.CheckRollups(t, db, all)
+}
+
 func checkDashboard(t *testing.T, s *analytics.Service, all []analyticstest.Request, id string, r analytics.Range, w analytics.Window) {
 	t.Helper()
 	got, err := s.Dashboard(t.Context(), id, r)

@@ -69,6 +69,25 @@ func moment(r *rand.Rand, now time.Time) time.Time {
 	return t.Add(-time.Duration(r.IntN(2)) * time.Microsecond)
 }
 
+// Calendar makes n requests about the ends of days, months and years that calendars get wrong: leap days, the year 2000
+// which has one and 2100 which has none, also where 32 bits with a sign end.
+func Calendar(seed uint64, n int) []Request {
+	r := rand.New(rand.NewPCG(seed, 9))
+	ends := []time.Time{
+		time.Date(1972, 2, 29, 0, 0, 0, 0, time.UTC), time.Date(1999, 12, 31, 24, 0, 0, 0, time.UTC), time.Date(2000, 2, 28, 24, 0, 0, 0, time.UTC),
+		time.Date(2000, 2, 29, 24, 0, 0, 0, time.UTC), time.Date(2023, 2, 28, 24, 0, 0, 0, time.UTC), time.Date(2023, 12, 31, 24, 0, 0, 0, time.UTC),
+		time.Date(2024, 2, 28, 24, 0, 0, 0, time.UTC), time.Date(2024, 2, 29, 24, 0, 0, 0, time.UTC), time.Date(2024, 3, 31, 1, 0, 0, 0, time.UTC),
+		time.Date(2024, 4, 30, 24, 0, 0, 0, time.UTC), time.Date(2038, 1, 19, 3, 14, 8, 0, time.UTC), time.Date(2100, 2, 28, 24, 0, 0, 0, time.UTC),
+		time.Date(2104, 2, 29, 24, 0, 0, 0, time.UTC),
+	}
+	near := []time.Duration{-24 * time.Hour, -time.Hour, -time.Minute, -time.Second, -time.Microsecond, 0, time.Microsecond, time.Minute, time.Hour, 23*time.Hour + 59*time.Minute}
+	out := make([]Request, n)
+	for i := range out {
+		out[i] = request(r, pick(r, ends...).Add(pick(r, near...)))
+	}
+	return out
+}
+
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
 func request(r *rand.Rand, at time.Time) Request {
@@ -91,9 +110,18 @@ func request(r *rand.Rand, at time.Time) Request {
 			EdgeResponseContentClass: pick(r, "html", "css", "png", ""), PageView: r.IntN(4) == 0, ZoneID: zone.ID(z), ZoneName: z,
 		},
 	}
+	if r.IntN(3) > 0 {
+		q.OriginTries, q.OriginResponseDurationUs = uint16(1+r.IntN(3)), pick(r, 0, 9, r.Uint32N(1000), r.Uint32N(90_000_000))
+	}
+	if r.IntN(8) == 0 { // on and beside the bounds of bins
+		q.EdgeResponseBytes = pick[uint64](r, 0, 1, 9, 10, 11, 99, 100, 101, 109, 110, 999, 1000, 1<<32, 1<<40)
+	}
 	q.Cached = string(q.CacheCacheStatus) == "hit" || string(q.CacheCacheStatus) == "stale"
 	if r.IntN(10) > 0 { // the others have no known duration
 		us := int64(math.Exp(r.NormFloat64()*2 + 7))
+		if r.IntN(8) == 0 {
+			us = pick[int64](r, 0, 1, 9, 10, 99, 100, 101, 999_999, 1_000_000, 3_600_000_000)
+		}
 		q.EdgeEndTimestamp, q.RequestDurationUs = q.EdgeStartTimestamp+us*1000, uint32(us)
 	}
 	return q
