@@ -15,6 +15,6 @@ const defaultServe = "127.0.0.1:8123"
 
 func newStoreCommand(opts *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{Use: "store", Short: "The store: serve it, back it up, check it, erase from it"}
-	cmd.AddCommand(newRoleCommand(serveRole)(opts), newBackupCommand(opts), newRestoreCommand(opts), newCheckCommand(opts), newEraseCommand(opts))
+	cmd.AddCommand(newRoleCommand(serveRole)(opts), newBackupCommand(opts), newRestoreCommand(opts), newCheckCommand(opts), newEraseCommand(opts), newMoveCommand(opts))
 	return cmd
 }

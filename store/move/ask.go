@@ -25,14 +25,14 @@ const (
 )
 
 // again calls fn until it works or its error is one that stays.
-func again(ctx context.Context, note Note, what string, fn func() error) error {
+func (m *mover) again(ctx context.Context, what string, fn func() error) error {
 	wait := firstWait
 	for n := 1; ; n++ {
 		err := fn()
-		if err == nil || n == tries || !store.Retriable(err) || ctx.Err() != nil {
+		if err == nil || n == tries || m.ending || !store.Retriable(err) || ctx.Err() != nil {
 			return err
 		}
-		note("%s: %v; trying again in %s", what, err, wait)
+		m.o.Note("%s: %v; trying again in %s", what, err, wait)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -63,7 +63,7 @@ func texts(ctx context.Context, s Source, sql string) ([][]string, error) {
 // ask is texts with patience.
 func (m *mover) ask(ctx context.Context, s Source, sql string) ([][]string, error) {
 	var rows [][]string
-	err := again(ctx, m.o.Note, "read", func() error {
+	err := m.again(ctx, "read", func() error {
 		var err error
 		rows, err = texts(ctx, s, sql)
 		return err
@@ -77,7 +77,7 @@ func (m *mover) tell(ctx context.Context, sql string, settings map[string]string
 	for k, v := range settings {
 		set[k] = v
 	}
-	return again(ctx, m.o.Note, "change the target", func() error {
+	return m.again(ctx, "change the target", func() error {
 		return m.dst.Exec(ctx, store.Query{SQL: sql, Priority: store.Background, Settings: set})
 	})
 }

@@ -30,7 +30,7 @@ func (m *mover) copy(ctx context.Context, t *table, work []diff) error {
 	for len(work) > 0 {
 		n := batchOf(work, m.o.BatchRows)
 		m.say("copying %s: %s, piece %d of %d, %d rows so far", t.name, t.label(work[0].piece), total-len(work)+1, total, m.results[t.name].Copied)
-		err := again(ctx, m.o.Note, "copy "+t.name, func() error { return m.batch(ctx, t, work[:n]) })
+		err := m.again(ctx, "copy "+t.name, func() error { return m.batch(ctx, t, work[:n]) })
 		if err != nil {
 			return fmt.Errorf("%s to %s: %w", t.label(work[0].piece), t.label(work[n-1].piece), err)
 		}
@@ -199,7 +199,7 @@ func (m *mover) insert(ctx context.Context, t *table, chunk []byte) error {
 		Table: t.staging(), Columns: t.names(), Block: chunk, Token: fmt.Sprintf("move/%s/%d", m.run, m.inserts),
 		Settings: map[string]string{"min_insert_block_size_rows": "1048576", "min_insert_block_size_bytes": "134217728"}, // small blocks become one part
 	}
-	if err := again(ctx, m.o.Note, "insert", func() error { return m.dst.Insert(ctx, in) }); err != nil {
+	if err := m.again(ctx, "insert", func() error { return m.dst.Insert(ctx, in) }); err != nil {
 		return err
 	}
 	m.bytes += uint64(len(chunk))

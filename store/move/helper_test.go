@@ -155,4 +155,3 @@ func (r *Result) of(table string) TableResult {
 	}
 	return TableResult{}
 }
-

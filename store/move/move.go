@@ -123,6 +123,7 @@ type mover struct {
 	inserts  int
 	bytes    uint64
 	said     time.Time
+	ending   bool // nothing is tried again
 }
 
 // Run makes the target have what the source has. The result is there also with an error that came late. What was copied
@@ -146,18 +147,40 @@ func Run(ctx context.Context, src Source, dst store.DB, o Options) (*Result, err
 		claims: map[string]claims{}, state: map[string]map[string]*partition{}, results: map[string]*TableResult{}, staged: map[string]bool{},
 	}
 	if o.Rate > 0 {
-		m.bucket = rate.NewLimiter(rate.Limit(o.Rate), int(min(o.Rate, 4<<20)))
+		m.bucket = newBucket(o.Rate)
 	}
 	err := m.prepare(ctx)
 	if err == nil {
 		err = m.passes(ctx)
 	}
 	if !o.Verify && !o.DryRun {
-		err = errors.Join(err, m.dropStaging(context.WithoutCancel(ctx)))
+		err = m.tidy(ctx, err)
 	}
 	r := m.result()
 	r.Elapsed = time.Since(began)
 	return r, err
+}
+
+// tidyTimeout bounds how long a run that was cut off takes to leave nothing behind; what it leaves, the next one removes.
+const tidyTimeout = 10 * time.Second
+
+// tidy removes the tables beside the others at the end of a run with that error.
+func (m *mover) tidy(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() == nil && store.Retriable(err) {
+		return err // the target is away
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyTimeout)
+	defer cancel()
+	m.ending = true
+	if terr := m.dropStaging(ctx); err == nil {
+		err = terr
+	}
+	return err
+}
+
+// newBucket lets so many bytes a second through.
+func newBucket(bytes int64) *rate.Limiter {
+	return rate.NewLimiter(rate.Limit(bytes), int(min(bytes, 4<<20)))
 }
 
 // prepare looks at both stores and makes the target's tables.

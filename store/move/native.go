@@ -41,9 +41,6 @@ func (b *blocks) next() (block []byte, rows int, err error) {
 		return nil, 0, err
 	}
 	if rows, err = b.block(); err != nil {
-		if err == io.EOF { //nolint:errorlint // only the plain value is the end of the stream
-			err = io.ErrUnexpectedEOF
-		}
 		return nil, 0, fmt.Errorf("read block: %w", err)
 	}
 	return b.buf, rows, nil
@@ -96,11 +93,19 @@ func (b *blocks) take(n uint64) error {
 		at := len(b.buf)
 		b.buf = slices.Grow(b.buf, piece)[:at+piece]
 		if _, err := io.ReadFull(b.r, b.buf[at:]); err != nil {
-			return err
+			return within(err)
 		}
 		n -= uint64(piece)
 	}
 	return nil
+}
+
+// within gives the error of a read within a block.
+func within(err error) error {
+	if err == io.EOF { //nolint:errorlint // only the plain value is the end of the stream
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // many moves n values of size bytes.
@@ -116,7 +121,7 @@ func (b *blocks) uvarint() (uint64, error) {
 	for shift := 0; ; shift += 7 {
 		c, err := b.r.ReadByte()
 		if err != nil {
-			return 0, err
+			return 0, within(err)
 		}
 		if shift > 63 || shift == 63 && c > 1 {
 			return 0, errors.New("a number is too long")
