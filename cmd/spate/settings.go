@@ -24,6 +24,7 @@ import (
 	"github.com/spate-io/spate/internal/zone"
 	"github.com/spate-io/spate/store/chdb"
 	"github.com/spate-io/spate/store/clickhouse"
+	"github.com/spate-io/spate/store/cluster"
 	"github.com/spate-io/spate/store/schema"
 	"github.com/spate-io/spate/store/serve"
 )
@@ -58,6 +59,7 @@ type edgeConfig struct {
 // storeConfig is the `store` section.
 type storeConfig struct {
 	Address   string           `yaml:"address"` // "embedded" or clickhouse://user:password@host:port/database
+	Cluster   cluster.Config   `yaml:"cluster"` // of ClickHouse servers that the address leads to
 	Embedded  chdb.Config      `yaml:"embedded"`
 	Serve     serve.Config     `yaml:"serve"` // the embedded engine behind ClickHouse's HTTP interface
 	Retention schema.Retention `yaml:"retention"`
@@ -69,6 +71,7 @@ const embedded = "embedded"
 // validateAddress checks where the store is.
 func (c *storeConfig) validateAddress(p *config.Problems) {
 	if c.Address == embedded {
+		p.Check(c.Cluster.Name == "", "cluster.name", c.Cluster.Name, "needs an address of ClickHouse servers")
 		return
 	}
 	if !clickhouse.IsAddress(c.Address) {
@@ -101,7 +104,7 @@ func DefaultConfig() Config {
 		Enrich:  enrich.DefaultConfig(),
 		Privacy: anonymize.DefaultConfig(),
 		Demo:    nginx.DefaultConfig(),
-		Store:   storeConfig{Address: embedded, Embedded: chdb.DefaultConfig(), Serve: serve.DefaultConfig(), Retention: schema.DefaultRetention()},
+		Store:   storeConfig{Address: embedded, Cluster: cluster.DefaultConfig(), Embedded: chdb.DefaultConfig(), Serve: serve.DefaultConfig(), Retention: schema.DefaultRetention()},
 	}
 	c.Gateway.Listen = "127.0.0.1:7443"
 	c.Demo.Listen = "127.0.0.1:8089"
@@ -218,6 +221,7 @@ func (c *Config) Validate(p *config.Problems) {
 	p.Under("privacy", r.Privacy.Validate)
 	p.Under("store", func(p *config.Problems) {
 		p.Under("", r.Store.validateAddress)
+		p.Under("cluster", r.Store.Cluster.Validate)
 		p.Under("serve", r.Store.Serve.Validate)
 		p.Under("embedded", r.Store.Embedded.Validate)
 		p.Under("retention", r.Store.Retention.Validate)

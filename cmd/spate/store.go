@@ -16,6 +16,7 @@ import (
 	"github.com/spate-io/spate/store"
 	"github.com/spate-io/spate/store/chdb"
 	"github.com/spate-io/spate/store/clickhouse"
+	"github.com/spate-io/spate/store/cluster"
 	"github.com/spate-io/spate/store/maintain"
 	"github.com/spate-io/spate/store/schema"
 	"github.com/spate-io/spate/store/serve"
@@ -54,16 +55,28 @@ func (s *storePart) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := schema.Migrate(ctx, db); err != nil {
-		return errors.Join(fmt.Errorf("migrate store: %w", err), db.Close())
-	}
-	if err := s.cfg.Retention.Apply(ctx, db); err != nil {
-		return errors.Join(fmt.Errorf("set retention: %w", err), db.Close())
+	if err := s.prepare(ctx, db); err != nil {
+		return errors.Join(err, db.Close())
 	}
 	s.db.Store(&openStore{db})
 	err = s.lookAfter(ctx, db)
 	s.db.Store(nil)
 	return errors.Join(err, db.Close())
+}
+
+// prepare brings the tables up to date. Those of a cluster are brought up to date by `spate store apply`, not by whichever
+// process starts first: here it is only seen whether that was done.
+func (s *storePart) prepare(ctx context.Context, db store.DB) error {
+	if many, ok := db.(*cluster.DB); ok {
+		return many.CheckVersion(ctx)
+	}
+	if err := schema.Migrate(ctx, db); err != nil {
+		return fmt.Errorf("migrate store: %w", err)
+	}
+	if err := s.cfg.Retention.Apply(ctx, db); err != nil {
+		return fmt.Errorf("set retention: %w", err)
+	}
+	return nil
 }
 
 // retentionEvery is how often zones that came since are looked for, where some zones are kept for another time.
@@ -105,6 +118,9 @@ func openDB(ctx context.Context, cfg storeConfig, log *slog.Logger, reg promethe
 	server, err := clickhouse.ParseAddress(cfg.Address)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Cluster.Name != "" {
+		return cluster.Open(ctx, cfg.Cluster, server, cluster.Deps{Logger: log, Registerer: reg})
 	}
 	return clickhouse.Open(ctx, server, clickhouse.Deps{Logger: log, Registerer: reg})
 }

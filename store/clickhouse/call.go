@@ -26,7 +26,9 @@ type call struct {
 	args  url.Values
 	body  []byte
 	reads bool // it changes nothing, so another server may be asked when one fails before its answer begins
-	stats store.Stats
+	// repeats says that a second time changes nothing, on any of the servers.
+	repeats bool
+	stats   store.Stats
 }
 
 // callerError is an error of the caller's own code, which is given back as it is.
@@ -103,24 +105,67 @@ func (db *DB) doOnce(ctx context.Context, c *call, fn func(*reply) error) error 
 	defer cancel()
 	defer context.AfterFunc(db.closing, cancel)()
 	var err error
-	for _, addr := range db.hosts.order() {
+	addrs := db.hosts.order()
+	for i, addr := range addrs {
 		var begun bool
-		if begun, err = db.send(ctx, addr, c, fn); err == nil || ctx.Err() != nil || !db.elsewhere(c, begun, err) {
+		begun, err = db.sendWithin(ctx, c.share(ctx, len(addrs)-i), addr, c, fn)
+		if err == nil || ctx.Err() != nil || !db.elsewhere(c, begun, err) {
 			return err
 		}
-		db.log.WarnContext(ctx, "store server did not answer", "addr", addr, "err", err)
+		db.hosts.failed(addr)
+		db.log.WarnContext(ctx, "store server did not do it", "addr", addr, "kind", c.kind, "err", err)
 	}
 	return err
+}
+
+// share gives how long one server may take: what may be repeated leaves time for the servers that are left, so that one
+// that stands still does not use all of it up. 0 means no bound.
+func (c *call) share(ctx context.Context, left int) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok || !c.repeats || left < 2 {
+		return 0
+	}
+	return max(time.Until(deadline)/time.Duration(left), time.Millisecond)
+}
+
+// sendWithin is send with a bound of its own.
+func (db *DB) sendWithin(ctx context.Context, d time.Duration, addr string, c *call, fn func(*reply) error) (begun bool, err error) {
+	if d == 0 {
+		return db.send(ctx, ctx, addr, c, fn)
+	}
+	one, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	return db.send(ctx, one, addr, c, fn)
 }
 
 // elsewhere says whether another server may be asked after that error.
 func (db *DB) elsewhere(c *call, begun bool, err error) bool {
 	var own callerError
 	var e *store.Error
-	if begun || errors.As(err, &own) || errors.As(err, &e) {
+	switch {
+	case errors.As(err, &own):
 		return false
+	case c.repeats && errors.As(err, &e):
+		return e.Retriable() || e.Code == 0
+	case c.repeats:
+		return true
+	case begun:
+		return false
+	case errors.As(err, &e):
+		return c.reads && (lostPeers[e.Code] || e.Code == 0) // without a number it is not the engine's word
 	}
 	return c.reads || notSent(err)
+}
+
+// lostPeers are the errors of a server that could not reach those it needed for an answer, or is going away itself.
+var lostPeers = map[int]bool{
+	198: true, // DNS_ERROR
+	203: true, // NO_FREE_CONNECTION
+	209: true, // SOCKET_TIMEOUT
+	210: true, // NETWORK_ERROR
+	236: true, // ABORTED
+	279: true, // ALL_CONNECTION_TRIES_FAILED
+	369: true, // ALL_REPLICAS_ARE_STALE
 }
 
 // notSent says that the server certainly did not get the statement.
@@ -130,14 +175,14 @@ func notSent(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &late) && late.dial
 }
 
-// send sends a call to one server. begun says that fn has seen part of an answer.
-func (db *DB) send(ctx context.Context, addr string, c *call, fn func(*reply) error) (begun bool, err error) {
+// send sends a call to one server, within a context made of ctx. begun says that fn has seen part of an answer.
+func (db *DB) send(ctx, within context.Context, addr string, c *call, fn func(*reply) error) (begun bool, err error) {
 	scheme := "http"
 	if db.cfg.TLS != nil {
 		scheme = "https"
 	}
 	u := url.URL{Scheme: scheme, Host: addr, Path: "/", RawQuery: c.args.Encode()}
-	one, cancel := context.WithCancel(ctx)
+	one, cancel := context.WithCancel(within)
 	defer cancel()
 	req, err := http.NewRequestWithContext(one, http.MethodPost, u.String(), bytes.NewReader(c.body))
 	if err != nil {
@@ -155,7 +200,7 @@ func (db *DB) send(ctx context.Context, addr string, c *call, fn func(*reply) er
 		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 			err = errTimeout{text: err.Error(), dial: notSent(err)}
 		}
-		if ctx.Err() == nil {
+		if !errors.Is(ctx.Err(), context.Canceled) { // one that took all the time there was is asked last next time
 			db.hosts.failed(addr)
 		}
 		if !notSent(err) {
@@ -168,7 +213,7 @@ func (db *DB) send(ctx context.Context, addr string, c *call, fn func(*reply) er
 	r := newReply(resp, db.cfg.ReadTimeout, cancel)
 	defer r.stop()
 	if resp.StatusCode != http.StatusOK {
-		return true, r.failure()
+		return false, r.failure()
 	}
 	c.summary(resp.Header.Get("X-ClickHouse-Summary"))
 	err = fn(r)

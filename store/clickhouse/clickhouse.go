@@ -1,9 +1,9 @@
 // Package clickhouse is a [store.DB] on a ClickHouse server, or on several that hold the same data, through the server's
 // HTTP interface: blocks in Native format, compressed, both ways.
 //
-// It keeps no state but connections. A statement that reads is tried on the next address when one does not answer; what
-// changes data is tried elsewhere only when it has certainly not been received, because whether to repeat it is the
-// caller's to know (an insert has its token for that).
+// It keeps no state but connections. A statement that reads is tried on the next address when one does not answer, or lost
+// its own peers; what changes data is tried elsewhere only when it has certainly not been received, because whether to
+// repeat it is the caller's to know. Of replicas that share the tokens of inserts, an insert with one goes to the next.
 package clickhouse
 
 import (
@@ -56,8 +56,23 @@ type DB struct {
 // Open makes a client and asks a server for its version, so that a wrong address or password shows at once. The caller
 // closes it.
 func Open(ctx context.Context, cfg Config, deps Deps) (*DB, error) {
+	db, err := New(ctx, cfg, deps)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	var version bytes.Buffer
+	if _, err := db.Stream(ctx, store.Query{SQL: "SELECT version()"}, &version); err != nil {
+		_ = db.Close() // it has nothing that could fail to close
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	db.log.InfoContext(ctx, "store is open", "addresses", cfg.Addresses, "database", cfg.Database, "version", strings.TrimSpace(version.String()))
+	return db, nil
+}
+
+// New makes a client that has asked no server anything; the end of ctx does not close it. The caller closes it.
+func New(ctx context.Context, cfg Config, deps Deps) (*DB, error) {
 	if len(cfg.Addresses) == 0 {
-		return nil, errors.New("open store: no address")
+		return nil, errors.New("no address")
 	}
 	if deps.Logger == nil {
 		deps.Logger = slog.New(slog.DiscardHandler)
@@ -76,21 +91,21 @@ func Open(ctx context.Context, cfg Config, deps Deps) (*DB, error) {
 	}
 	db.metrics = newMetrics(deps.Registerer, db.hosts)
 	db.closing, db.stop = context.WithCancel(context.WithoutCancel(ctx))
-	var version bytes.Buffer
-	if _, err := db.Stream(ctx, store.Query{SQL: "SELECT version()"}, &version); err != nil {
-		_ = db.Close() // it has nothing that could fail to close
-		return nil, fmt.Errorf("open store: %w", err)
-	}
-	db.log.InfoContext(ctx, "store is open", "addresses", cfg.Addresses, "database", cfg.Database, "version", strings.TrimSpace(version.String()))
 	return db, nil
 }
 
 // Exec implements [store.DB].
-func (db *DB) Exec(ctx context.Context, q store.Query) error {
+func (db *DB) Exec(ctx context.Context, q store.Query) error { return db.ExecTo(ctx, q, io.Discard) }
+
+// ExecTo is Exec for a statement whose answer matters: it is written to w once the statement is through.
+func (db *DB) ExecTo(ctx context.Context, q store.Query, w io.Writer) error {
 	c := db.call(q, "exec")
 	c.args.Set("wait_end_of_query", "1")
+	if q.Format != "" {
+		c.args.Set("default_format", q.Format)
+	}
 	return db.do(ctx, c, func(r *reply) error {
-		_, err := io.Copy(io.Discard, r)
+		_, err := io.Copy(w, r)
 		return err
 	})
 }
@@ -169,6 +184,7 @@ func (db *DB) Insert(ctx context.Context, in store.Insert) error {
 	c := db.call(store.Query{Settings: settings}, "insert")
 	c.args.Set("query", sql)
 	c.args.Set("wait_end_of_query", "1")
+	c.repeats = db.cfg.Replicas && in.Token != ""
 	c.body = in.Block
 	if db.cfg.Compression != compress.None {
 		c.args.Set("decompress", "1")

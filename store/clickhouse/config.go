@@ -37,6 +37,9 @@ type Config struct {
 	Quarantine time.Duration
 	// Settings go with every statement.
 	Settings map[string]string
+	// Replicas says that the addresses are replicas that know each other's tokens of inserts, so that an insert with one may
+	// be sent to the next when it is not known what became of it.
+	Replicas bool
 }
 
 // DefaultConfig has no address.

@@ -257,8 +257,10 @@ func (r Retention) apply(ctx context.Context, db store.DB, k kept, zones [][]str
 	if k.days == 0 && !some {
 		sql = fmt.Sprintf("ALTER TABLE %s REMOVE TTL", k.table)
 	}
-	if err := exec(sql); err != nil && !(k.days == 0 && store.IsCode(err, codeNoTTL)) {
-		return err
+	if k.days > 0 || some || rules(before) != "" {
+		if err := exec(sql); err != nil && !(k.days == 0 && store.IsCode(err, codeNoTTL)) {
+			return err
+		}
 	}
 	if want := fmt.Sprintf("ttl_only_drop_parts = %d", whole); !strings.Contains(before, want) || !strings.Contains(before, "materialize_ttl_recalculate_only = 1") {
 		if err := exec(fmt.Sprintf("ALTER TABLE %s MODIFY SETTING %s, materialize_ttl_recalculate_only = 1", k.table, want)); err != nil {
@@ -273,11 +275,11 @@ func (r Retention) apply(ctx context.Context, db store.DB, k kept, zones [][]str
 	return exec(fmt.Sprintf("ALTER TABLE %s MATERIALIZE TTL", k.table))
 }
 
-// definition gives the statement that made a table as it is now.
+// definition gives the statement that made a table as it is now; in a cluster that of the table on one server.
 func definition(ctx context.Context, db store.DB, table string) (string, error) {
 	var text proto.ColStr
 	var sql string
-	_, err := db.Select(ctx, store.Query{SQL: "SELECT create_table_query AS q FROM system.tables WHERE database = currentDatabase() AND name = {table:String}", Params: map[string]string{"table": table}},
+	_, err := db.Select(ctx, store.Query{SQL: "SELECT create_table_query AS q FROM system.tables WHERE database = currentDatabase() AND name IN ({table:String}, {local:String}) ORDER BY name DESC LIMIT 1", Params: map[string]string{"table": table, "local": table + "_local"}},
 		proto.Results{{Name: "q", Data: &text}}, func(context.Context, int) error {
 			sql = text.Row(0)
 			return nil
