@@ -14,7 +14,7 @@ Loaders, the API and other programs use it as clickhouse://host:8123.`,
 const defaultServe = "127.0.0.1:8123"
 
 func newStoreCommand(opts *globalOptions) *cobra.Command {
-	cmd := &cobra.Command{Use: "store", Short: "The store: serve it, back it up, check it, erase from it"}
-	cmd.AddCommand(newRoleCommand(serveRole)(opts), newBackupCommand(opts), newRestoreCommand(opts), newCheckCommand(opts), newEraseCommand(opts), newMoveCommand(opts))
+	cmd := &cobra.Command{Use: "store", Short: "The store: serve it, plan it, back it up, check it, erase from it"}
+	cmd.AddCommand(newRoleCommand(serveRole)(opts), newBackupCommand(opts), newRestoreCommand(opts), newCheckCommand(opts), newEraseCommand(opts), newPlanCommand(opts), newApplyCommand(opts), newMoveCommand(opts))
 	return cmd
 }
