@@ -43,8 +43,11 @@ type Config struct {
 type BlockConfig struct {
 	MaxEvents int         `yaml:"max_events"`
 	MaxBytes  config.Size `yaml:"max_bytes"` // of unpacked events
-	// MaxDelay is how long the first record waits; twice as long when by then a twentieth of MaxEvents is there.
+	// MaxDelay is how long the first record waits.
 	MaxDelay config.Duration `yaml:"max_delay"`
+	// BusyDelay is how long it waits instead when after MaxDelay a twentieth of MaxEvents is there: most of what a block costs is
+	// by zone and not by event, so under load larger blocks are what keeps up.
+	BusyDelay config.Duration `yaml:"busy_delay"`
 }
 
 // Window bounds the batch names that are remembered per partition to drop what was sent twice.
@@ -75,7 +78,7 @@ func DefaultConfig() Config {
 	return Config{
 		Group:          "spate-load",
 		Guarantee:      ExactlyOnce,
-		Block:          BlockConfig{MaxEvents: 100_000, MaxBytes: 64 * config.MiB, MaxDelay: config.Duration(500 * time.Millisecond)},
+		Block:          BlockConfig{MaxEvents: 100_000, MaxBytes: 64 * config.MiB, MaxDelay: config.Duration(500 * time.Millisecond), BusyDelay: config.Duration(3 * time.Second)},
 		Window:         Window{Batches: 200_000, PerEdge: 1000, Time: config.Duration(7 * 24 * time.Hour), ReadBack: 256 * config.MiB, SaveEvery: config.Duration(time.Minute)},
 		Retry:          Retry{Min: config.Duration(100 * time.Millisecond), Max: config.Duration(15 * time.Second), Timeout: config.Duration(2 * time.Minute), MaxRefused: 100},
 		QueueBytes:     8 * config.MiB,
@@ -94,6 +97,7 @@ func (c *Config) Validate(p *config.Problems) {
 	p.Check(c.Block.MaxEvents >= 1 && c.Block.MaxEvents <= 10_000_000, "block.max_events", c.Block.MaxEvents, "must be from 1 to 10000000")
 	p.Check(c.Block.MaxBytes >= 1 && c.Block.MaxBytes <= config.GiB, "block.max_bytes", c.Block.MaxBytes, "must be from 1 to 1GiB")
 	p.Check(c.Block.MaxDelay > 0 && c.Block.MaxDelay.D() <= time.Minute, "block.max_delay", c.Block.MaxDelay, "must be more than 0 and at most 1m")
+	p.Check(c.Block.BusyDelay >= c.Block.MaxDelay && c.Block.BusyDelay.D() <= time.Minute, "block.busy_delay", c.Block.BusyDelay, "must be at least max_delay and at most 1m")
 	p.Check(c.Window.Batches >= 0, "window.batches", c.Window.Batches, "must not be negative")
 	p.Check(c.Window.PerEdge >= 0, "window.per_edge", c.Window.PerEdge, "must not be negative")
 	p.Check(c.Window.SaveEvery > 0, "window.save_every", c.Window.SaveEvery, "must be positive")

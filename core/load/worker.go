@@ -263,7 +263,7 @@ func (w *worker) gather() ([]*kgo.Record, error) {
 		timer    *time.Timer
 		events   int
 		bytes    int64
-		filling  bool // the delay is over, but the block fills so fast that it waits as long again
+		filling  bool // the delay is over, but the block fills so fast that it waits for longer
 	)
 	cfg := &w.l.cfg.Block
 	for events < cfg.MaxEvents && bytes < int64(cfg.MaxBytes) {
@@ -276,7 +276,7 @@ func (w *worker) gather() ([]*kgo.Record, error) {
 				break
 			}
 			filling = true
-			timer.Reset(cfg.MaxDelay.D())
+			timer.Reset(cfg.BusyDelay.D() - cfg.MaxDelay.D())
 			continue
 		}
 		w.advance(r)
