@@ -117,16 +117,3 @@ func TestInsert_YearsInOneBlock(t *testing.T) {
 		}
 	}
 }
-
-// The number of distinct addresses is exact below a thousand, within two percent above, and hours merge into the day.
-func TestUniques_ErrorAndMerge(t *testing.T) {
-	db := openSchema(t)
-	for _, n := range []int{1, 10, 999, 60_000, 300_000, 2_000_000} {
-		got := rows(t, db, fmt.Sprintf(`SELECT abs(whole - %[1]d) / %[1]d <= if(%[1]d < 1000, 0, 0.02), whole = merged FROM (
-			SELECT %[2]s(s) AS merged, (SELECT finalizeAggregation(uniqState(toIPv6(IPv6NumToString(reinterpretAsFixedString(toUInt128(number * 7919)))))) FROM numbers(%[1]d)) AS whole
-			FROM (SELECT uniqState(toIPv6(IPv6NumToString(reinterpretAsFixedString(toUInt128(number * 7919))))) AS s FROM numbers(%[1]d) GROUP BY number %% 24))`, n, schema.UniquesMerge))
-		if got != "1\t1" {
-			t.Errorf("%d addresses: within the bound, merged equals whole: %s", n, got)
-		}
-	}
-}
