@@ -13,7 +13,7 @@ const (
 	// of the bus; this is far more.
 	dedupWindow = 10_000
 	// rollupGranularity is how many rows of a rollup lie between two marks of its index: a dashboard reads few rows of one
-	// zone. docs/reference/tables.md has the measurement.
+	// zone. docs/explanation/store-measurements.md has the measurement.
 	rollupGranularity = 256
 	// wideFrom is the size in bytes from which a part has a file for each column: what an insert writes stays below, and
 	// is one file.

@@ -33,7 +33,7 @@ type RollupColumn struct {
 	Doc string
 }
 
-// uniques is the aggregate function that counts distinct addresses. docs/reference/tables.md says why this one.
+// uniques is the aggregate function that counts distinct addresses. docs/explanation/store-measurements.md says why this one.
 const uniques = "uniq"
 
 // UniquesMerge is the aggregate function that gives the number of distinct addresses from states of [ColUniques].

@@ -2,9 +2,13 @@
 // how a store of an older version becomes one of this version, and how events become a block for the raw table.
 //
 // The raw table has one column for each field of the event (package event's field table) and one for each thing that
-// enrichment adds. Rollups are fed by materialized views, minute from raw, hour from minute, day from hour, month from
-// day, so that one insert into the raw table fills all of them. Everything is written down once, in [HTTPColumns] and
-// [RollupColumns]; statements, blocks and the page docs/reference/tables.md come from there.
+// enrichment adds. Whoever stores requests adds them up by minute beside that: [HTTPBlock] makes both, the rows and the sums
+// (docs/adr/0005). Sums go into a table that keeps nothing, [HTTPFlow], from which materialized views feed the minutes,
+// hours from minutes, days from hours and months from days. Rows that are put into the raw table by hand are in no rollup.
+// Top lists ([TopLevels]) are made of raw rows later, by core/tops.
+//
+// Everything is written down once, in [HTTPColumns] and [RollupColumns]; statements, blocks and the page
+// docs/reference/tables.md come from there.
 package schema
 
 // Tables.
