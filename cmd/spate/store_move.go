@@ -253,6 +253,9 @@ func groupMembers(ctx context.Context, cfg *Config, deps bus.Deps) (int, error) 
 	return len(groups[cfg.Load.Group].Members), nil
 }
 
+// printPieces is how many differing pieces of a table are named; JSON has more.
+const printPieces = 3
+
 func (c *moveCommand) print(out io.Writer, r *move.Result, l *loaders) error {
 	if c.asJSON {
 		enc := json.NewEncoder(out)
@@ -268,10 +271,15 @@ func (c *moveCommand) print(out io.Writer, r *move.Result, l *loaders) error {
 		return err
 	}
 	for _, t := range r.Tables {
-		for _, d := range t.Differ {
-			fmt.Fprintf(out, "differs     %s %s: %s rows in the source, %s in the target\n", t.Table, d.Piece, grouped(d.SourceRows), grouped(d.TargetRows))
+		some := t.Differ[:min(len(t.Differ), printPieces)]
+		for _, d := range some {
+			what := fmt.Sprintf("%s rows in the source, %s in the target", grouped(d.SourceRows), grouped(d.TargetRows))
+			if d.SourceRows == d.TargetRows {
+				what = fmt.Sprintf("%s rows in both, and not the same", grouped(d.SourceRows))
+			}
+			fmt.Fprintf(out, "differs     %s %s: %s\n", t.Table, d.Piece, what)
 		}
-		if more := t.Differing - len(t.Differ); more > 0 {
+		if more := t.Differing - len(some); more > 0 {
 			fmt.Fprintf(out, "differs     %s: %d more pieces\n", t.Table, more)
 		}
 	}
