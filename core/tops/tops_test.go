@@ -299,6 +299,34 @@ func TestRound_ErasedAddressStaysAway(t *testing.T) {
 	}
 }
 
+// Nor does it when lists are being made while it is erased.
+func TestRound_ErasedWhileListsAreMade(t *testing.T) {
+	all := analyticstest.Over(22, 1500, noon, 20*time.Hour)
+	db := openStore(t, all)
+	ip := all[0].ClientIP.String()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil { // each makes all lists that it finds missing
+			if err := newMaker(t, db, nil).Round(ctx); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+			analyticstest.Insert(t, db.DB, analyticstest.Over(23, 60, noon.Add(-time.Hour), 18*time.Hour)[:1])
+		}
+	}()
+	_, err := maintain.Erase(t.Context(), db.DB, maintain.EraseOptions{IP: ip}, func(string, ...any) {})
+	if err != nil {
+		t.Error(err)
+	}
+	got := ask(t, db, "SELECT (SELECT countIf(has(listed, '"+ip+"')) FROM "+schema.TopHour+") + (SELECT countIf(has(listed, '"+ip+"')) FROM "+schema.TopDay+")")
+	if got != "0" {
+		t.Errorf("it is in %s lists", got)
+	}
+	stop()
+	<-ended
+}
+
 func TestBatches_AreBounded(t *testing.T) {
 	hour := func(zone string, at int, n uint64) share { return share{zone, uint32(at * 3600), n} }
 	var years, zones, mixed []share

@@ -77,7 +77,35 @@ func Erase(ctx context.Context, db store.DB, o EraseOptions, note Note) ([]Erase
 	if err := oldPartsGone(ctx, db, note); err != nil {
 		return list, fmt.Errorf("erase: %w", err)
 	}
+	if err := listsAgain(ctx, db, changes, list, params, note); err != nil {
+		return list, fmt.Errorf("erase: %w", err)
+	}
 	return list, nil
+}
+
+// listsAgain takes the address out of top lists that were being made of single requests while those were erased. Now nobody
+// reads the parts any more that had them.
+func listsAgain(ctx context.Context, db store.DB, changes []change, list []Erased, params map[string]string, note Note) error {
+	for i, c := range changes {
+		if c.what != whatLists {
+			continue
+		}
+		count := "SELECT count() FROM " + store.Ident(c.table) + " WHERE " + c.where
+		n, err := number(ctx, db, count, params)
+		if err != nil {
+			return fmt.Errorf("count in %s: %w", c.table, err)
+		}
+		if n > 0 {
+			if err := c.run(ctx, db, params, note); err != nil {
+				return fmt.Errorf("%s in %s: %w", c.what, c.table, err)
+			}
+			list[i].Rows += n
+		}
+		if list[i].Left, err = number(ctx, db, count, params); err != nil {
+			return fmt.Errorf("count in %s: %w", c.table, err)
+		}
+	}
+	return nil
 }
 
 // oldPartsTimeout bounds how long the parts that were replaced are waited for: the engine removes them in the background.
