@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ import (
 	"github.com/spate-io/spate/bus"
 	"github.com/spate-io/spate/edge/forward"
 	"github.com/spate-io/spate/edge/ingest"
+	"github.com/spate-io/spate/edge/ingest/input"
 	"github.com/spate-io/spate/edge/wire"
 	"github.com/spate-io/spate/internal/buildinfo"
 	"github.com/spate-io/spate/internal/certs"
@@ -28,8 +30,9 @@ import (
 // importFlags are the flags of `spate import`.
 type importFlags struct {
 	ingest.Options
-	zone string
-	json bool
+	zone     string
+	json     bool
+	followed bool
 }
 
 func newImportCommand(opts *globalOptions) *cobra.Command {
@@ -41,7 +44,8 @@ func newImportCommand(opts *globalOptions) *cobra.Command {
 were imported before, under whatever name and in whatever compression, are passed over, so the same command may be run
 again after more was logged, or after it was interrupted.
 
-It sends to the Spate that runs on this configuration; where none runs, it opens the store itself for as long as it takes.`,
+It sends to the Spate that runs on this configuration; where none runs, it opens the store itself for as long as it takes.
+The exit code is 3 when a file was not imported, or not whole; refused lines do not change it.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.Paths = args
@@ -66,6 +70,7 @@ It sends to the Spate that runs on this configuration; where none runs, it opens
 	flags.IntVar(&f.Workers, "workers", 0, "parsers (default: one for each processor)")
 	flags.DurationVar(&f.Gap, "gap", time.Hour, "report spans without a request that are at least this long")
 	flags.BoolVar(&f.Force, "force", false, "import lines once more that were imported before: they will be counted twice")
+	flags.BoolVar(&f.followed, "followed", false, "import also what an input of type file follows on this machine: what it reads too will be counted twice")
 	flags.BoolVar(&f.json, "json", false, "print the summary as JSON")
 	return cmd
 }
@@ -80,6 +85,9 @@ func runImport(cmd *cobra.Command, opts *globalOptions, f importFlags) error {
 	if f.json {
 		deps.Progress = nil
 	}
+	if !f.followed {
+		deps.Claimed = input.Claims(cfg.Edge.Inputs)
+	}
 	var summary *ingest.Summary
 	if f.DryRun {
 		summary, err = ingest.Import(cmd.Context(), f.Options, deps)
@@ -88,6 +96,9 @@ func runImport(cmd *cobra.Command, opts *globalOptions, f importFlags) error {
 	}
 	if summary == nil {
 		return err
+	}
+	if err == nil && slices.ContainsFunc(summary.Files, func(r ingest.FileResult) bool { return r.Error != "" }) {
+		err = errNo
 	}
 	if f.json {
 		enc := json.NewEncoder(cmd.OutOrStdout())

@@ -61,6 +61,11 @@ func (e *fileError) Unwrap() error { return e.err }
 
 // read imports one file.
 func (im *importer) read(ctx context.Context, s source, res *FileResult) error {
+	if s.path != "" && im.d.Claimed != nil && !im.o.DryRun {
+		if why := im.d.Claimed(s.path); why != "" {
+			return &fileError{fmt.Errorf("not imported, so that no line is counted twice: %s; --followed imports it all the same", why)}
+		}
+	}
 	content, kind, done, err := s.open(im.d.Stdin, &im.progress.read)
 	if err != nil {
 		return &fileError{err}

@@ -76,16 +76,15 @@ type Deps struct {
 	Sink   forward.Sink
 	Ledger Ledger
 	// Wait returns when everything that was put has been acknowledged by the destinations. Nil: durable in the spool is enough.
-	Wait     func(ctx context.Context) error
+	Wait func(ctx context.Context) error
+	// Claimed says why a file is not to be imported, or ""; nil: every file is.
+	Claimed  func(path string) string
 	Stdin    io.Reader           // for "-"
 	Tell     func(notice.Notice) // of refused lines; nil: nobody
 	Progress io.Writer           // a bar or lines go here; nil: none
 	Terminal bool                // Progress is a terminal
 	Logger   *slog.Logger
 }
-
-// ErrNothing is returned when no file could be read as a log at all.
-var ErrNothing = errors.New("no file was imported")
 
 // Import imports the logs and returns when all of them are durable downstream. Bad lines, and files that cannot be read or
 // are no logs, do not stop it; they are in the summary. The summary is valid, for what was done, with an error too. A

@@ -477,3 +477,23 @@ func TestNew_RefusesWhatCannotWork(t *testing.T) {
 		}
 	}
 }
+
+func TestClaims_NamesFollowedLogsAndTheirRotatedCopies(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.access.log", "a.access.log.1", "b.access.log", "b.access.log.2.gz", "error.log"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(dir, "a.access.log"), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	claimed := Claims([]Config{{Path: filepath.Join(dir, "*.access.log")}, {Type: TypeSyslog, Listen: "udp://127.0.0.1:1"}})
+	for name, want := range map[string]string{
+		"a.access.log": "follows it", "link": "follows it", "a.access.log.1": "rotated from", "b.access.log.2.gz": "rotated from", "error.log": "", "none": "",
+	} {
+		if got := claimed(filepath.Join(dir, name)); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
