@@ -115,8 +115,7 @@ func (s *Service) top(ctx context.Context, zone string, w Window, o topOrder) (*
 
 // topOfLists adds up lists, and widens the window where those of it do not see enough.
 func (s *Service) topOfLists(ctx context.Context, zone string, w Window, o topOrder, total TopTotal) (*Top, error) {
-	long := w.Until.Sub(w.Since) > longTop
-	parts, err := s.topParts(ctx, zone, w, o, long)
+	parts, err := s.topParts(ctx, zone, w, o)
 	if err != nil {
 		return nil, err
 	}
@@ -127,15 +126,6 @@ func (s *Service) topOfLists(ctx context.Context, zone string, w Window, o topOr
 		return s.top(ctx, zone, wide, o)
 	}
 	// Hours of few requests have no lists of their own; their days have.
-	if !long {
-		days, err := s.topParts(ctx, zone, w, o, true)
-		if err != nil {
-			return nil, err
-		}
-		if days.seen.Requests > parts.seen.Requests {
-			parts = days
-		}
-	}
 	wide := w.widen(24 * time.Hour)
 	if missing := total.less(parts.seen).Requests; wide == w || missing <= total.Requests/10 {
 		return s.askParts(ctx, zone, w, o, parts, total)
@@ -144,7 +134,7 @@ func (s *Service) topOfLists(ctx context.Context, zone string, w Window, o topOr
 	if err != nil {
 		return nil, err
 	}
-	days, err := s.topParts(ctx, zone, wide, o, true)
+	days, err := s.topParts(ctx, zone, wide, o)
 	if err != nil {
 		return nil, err
 	}

@@ -23,22 +23,20 @@ type topParts struct {
 // bucket is what a table says of an hour or day of one zone.
 type bucket struct{ total, floor TopTotal }
 
-// longTop is the length from which days are read instead of hours.
-const longTop = 72 * time.Hour
-
-// topParts decides, from what the rollups counted, which lists are complete. With days it takes lists of whole days first.
-func (s *Service) topParts(ctx context.Context, zone string, w Window, o topOrder, days bool) (*topParts, error) {
+// topParts decides, from what the rollups counted, which lists are complete. Days come before hours: one list leaves less out
+// than twenty-four.
+func (s *Service) topParts(ctx context.Context, zone string, w Window, o topOrder) (*topParts, error) {
 	p := &topParts{}
 	var partial map[uint32]bucket // days whose list saw less than the rollup
 	levels := schema.TopLevels()
 	open := spans{{w.Since, w.Until}}
-	if days {
+	if days := whole(w, levels[1].Step); len(days) > 0 {
 		counted, listed, err := s.buckets(ctx, zone, w, o, levels[1])
 		if err != nil {
 			return nil, err
 		}
 		partial = map[uint32]bucket{}
-		for _, at := range whole(w, levels[1].Step) {
+		for _, at := range days {
 			have, want := listed[at], counted[at]
 			switch {
 			case want.total.Requests == 0 && have.total.Requests == 0:
