@@ -27,7 +27,7 @@ func uniqueErrors(t *testing.T, db store.DB, function, address string, n, sets i
 	if param != "" {
 		param = "(" + param
 	}
-	text := rows(t, db, fmt.Sprintf("SELECT max(e), quantileExactHigh(0.99)(e), avg(e > 0.02), avg(length(CAST(u AS String))) FROM (SELECT u, abs(toFloat64(finalizeAggregation(u)) - %[1]d) / %[1]d AS e FROM (SELECT %[2]sState%[3]s(%[4]s) AS u FROM (%[5]s) GROUP BY s))",
+	text := rows(t, db, fmt.Sprintf("SELECT max(e), quantileExactHigh(0.99)(e), avg(e > 0.02), avg(length(CAST(u AS String))) FROM (SELECT u, abs(toFloat64(finalizeAggregation(u)) - %[1]d) / %[1]d AS e FROM (SELECT %[2]sState%[3]s(%[4]s) AS u FROM (%[5]s) GROUP BY s)) SETTINGS max_execution_time = 600",
 		n, name, param, address, from))
 	var v [4]float64
 	for i, f := range strings.Split(text, "\t") {
@@ -68,7 +68,7 @@ func TestUniques_Error(t *testing.T) {
 		for name, address := range addresses {
 			sets := sets
 			if n > 1_000_000 && name != "ipv4_in_a_row" {
-				sets = 20
+				sets = 10
 			}
 			t.Run(fmt.Sprintf("%d/%s", n, name), func(t *testing.T) {
 				most, p99, off, size := uniqueErrors(t, db, function, address, n, sets)
