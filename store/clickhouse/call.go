@@ -106,7 +106,12 @@ func (db *DB) doOnce(ctx context.Context, c *call, fn func(*reply) error) error 
 	defer context.AfterFunc(db.closing, cancel)()
 	var err error
 	addrs := db.hosts.order()
+	id := c.id
 	for i, addr := range addrs {
+		if i > 0 { // what was sent before may still be killed by its id
+			c.id = id + "-" + strconv.Itoa(i+1)
+			c.args.Set("query_id", c.id)
+		}
 		var begun bool
 		begun, err = db.sendWithin(ctx, c.share(ctx, len(addrs)-i), addr, c, fn)
 		if err == nil || ctx.Err() != nil || !db.elsewhere(c, begun, err) {

@@ -176,7 +176,7 @@ func (db *DB) eachServer(ctx context.Context, fn func(shard int, addr string, on
 	for i, s := range db.cfg.Shards {
 		for _, addr := range s.Replicas {
 			cfg := db.server
-			cfg.Addresses, cfg.Database = []string{addr}, systemDatabase
+			cfg.Addresses, cfg.Database = []string{addr}, anyDatabase
 			one, err := clickhouse.New(ctx, cfg, clickhouse.Deps{})
 			if err == nil {
 				err = errors.Join(fn(i, addr, one), one.Close())

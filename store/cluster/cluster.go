@@ -106,7 +106,7 @@ func connect(ctx context.Context, cfg Config, server clickhouse.Config, deps Dep
 	if db.all, err = clickhouse.New(ctx, server, db.clientDeps(deps, "all")); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	server.Database = systemDatabase
+	server.Database = anyDatabase
 	if db.ddl, err = clickhouse.New(ctx, server, db.clientDeps(deps, "ddl")); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

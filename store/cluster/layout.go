@@ -27,7 +27,7 @@ func Discover(ctx context.Context, cfg Config, server clickhouse.Config, deps De
 	if err != nil {
 		return nil, err
 	}
-	server.Database = systemDatabase
+	server.Database = anyDatabase
 	db, err := clickhouse.New(ctx, server, clickhouse.Deps{Logger: deps.Logger})
 	if err != nil {
 		return nil, err
@@ -59,8 +59,8 @@ func Discover(ctx context.Context, cfg Config, server clickhouse.Config, deps De
 	return shards, nil
 }
 
-// systemDatabase is there on every server.
-const systemDatabase = "system"
+// anyDatabase is there on every server: for statements that name their database, which may not be there yet.
+const anyDatabase = "default"
 
 // checkLayout compares the number of shards with the one that the store was made for.
 func (db *DB) checkLayout(ctx context.Context) error {
