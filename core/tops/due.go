@@ -181,10 +181,11 @@ func (m *Maker) statement(sql string, l schema.TopLevel, b []share) store.Query 
 	}
 }
 
-// settings keep the work in the background: one thread, bounded memory, and groups on disk when there are too many.
+// settings keep the work in the background: one thread, bounded memory, and groups and sorting on disk when there are too many.
 func (m *Maker) settings() map[string]string {
 	return map[string]string{
 		"max_threads": "1", "max_memory_usage": strconv.FormatUint(uint64(m.cfg.Memory), 10),
-		"max_bytes_before_external_group_by": strconv.FormatUint(uint64(m.cfg.Memory)/3, 10), "max_execution_time": "0",
+		"max_bytes_before_external_group_by": strconv.FormatUint(uint64(m.cfg.Memory)/3, 10),
+		"max_bytes_before_external_sort":     strconv.FormatUint(uint64(m.cfg.Memory)/3, 10), "max_execution_time": "0",
 	}
 }

@@ -209,7 +209,9 @@ func (m *Maker) make(ctx context.Context, l schema.TopLevel, s span, z zones, to
 // that only the later ones see. A batch that needs too much memory is halved; one list that does is left out.
 func (m *Maker) fill(ctx context.Context, l schema.TopLevel, b []share) error {
 	for _, d := range schema.TopDimensions() {
+		start := time.Now()
 		err := m.db.Exec(ctx, m.statement(l.FillTop(d, m.cfg.Values), l, b))
+		rest(ctx, time.Since(start))
 		switch {
 		case err == nil:
 			continue
@@ -237,6 +239,23 @@ func (m *Maker) fill(ctx context.Context, l schema.TopLevel, b []share) error {
 	m.metrics.written.WithLabelValues(l.Table).Add(float64(len(b)))
 	return nil
 }
+
+// rest leaves the processor to ingest and merges for as long as a statement has taken it, when that was long: however much is
+// due, half of one processor is the most that it takes.
+func rest(ctx context.Context, took time.Duration) {
+	if took < longStatement {
+		return
+	}
+	t := time.NewTimer(took)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// longStatement is from when on a statement is felt.
+const longStatement = 200 * time.Millisecond
 
 // codeMemory is MEMORY_LIMIT_EXCEEDED.
 const codeMemory = 241

@@ -108,26 +108,21 @@ func (l TopLevel) create() string {
 // To run it again does no harm.
 func (l TopLevel) FillTop(d TopDimension, n int) string {
 	return fmt.Sprintf(`INSERT INTO %[1]s (zone_id, dimension, time, requests, bytes, errors, distinct_values, floor_requests, floor_bytes, listed, listed_requests, listed_bytes, listed_errors)
-SELECT zone, '%[2]s', at, all_requests, all_bytes, all_errors, n,
-    if(length(by_requests) > %[3]d, toUInt64(-by_requests[%[3]d + 1].1), 0),
-    if(length(by_bytes) > %[3]d, toUInt64(-by_bytes[%[3]d + 1].1), 0),
-    arrayMap(x -> x.1, list), arrayMap(x -> x.2, list), arrayMap(x -> x.3, list), arrayMap(x -> x.4, list)
+SELECT zone, '%[2]s', at, sum(r), sum(b), sum(e), count(), maxIf(r, by_requests = %[4]d), maxIf(b, by_bytes = %[4]d),
+    groupArrayIf(value, fit), groupArrayIf(r, fit), groupArrayIf(b, fit), groupArrayIf(e, fit)
 FROM (
-    SELECT zone, at, sum(requests) AS all_requests, sum(bytes) AS all_bytes, sum(errors) AS all_errors, count() AS n,
-        groupArraySorted(%[4]d)((-toInt64(requests), value, bytes, errors)) AS by_requests,
-        groupArraySorted(%[4]d)((-toInt64(bytes), value, requests, errors)) AS by_bytes,
-        arrayDistinct(arrayConcat(
-            arrayMap(x -> (x.2, toUInt64(-x.1), x.3, x.4), arraySlice(by_requests, 1, %[3]d)),
-            arrayMap(x -> (x.2, x.3, toUInt64(-x.1), x.4), arraySlice(by_bytes, 1, %[3]d)))) AS list
+    SELECT zone, at, value, r, b, e, by_requests <= %[3]d OR by_bytes <= %[3]d AS fit,
+        row_number() OVER (PARTITION BY zone, at ORDER BY r DESC, b DESC) AS by_requests,
+        row_number() OVER (PARTITION BY zone, at ORDER BY b DESC, r DESC) AS by_bytes
     FROM (
-        SELECT CAST(ZoneID, 'String') AS zone, %[5]s AS at, %[6]s AS value, count() AS requests, sum(EdgeResponseBytes) AS bytes, countIf(EdgeResponseStatus >= 400) AS errors
+        SELECT CAST(ZoneID, 'String') AS zone, %[5]s AS at, %[6]s AS value, count() AS r, sum(EdgeResponseBytes) AS b, countIf(EdgeResponseStatus >= 400) AS e
         FROM %[7]s
         WHERE ZoneID IN {zones:Array(String)} AND EdgeStartTimestamp >= toDateTime({since:UInt32}, 'UTC') AND EdgeStartTimestamp < toDateTime({until:UInt32}, 'UTC')
             AND (ZoneID, toUInt32(%[5]s)) IN (SELECT p.1, p.2 FROM (SELECT arrayJoin({pairs:Array(Tuple(String, UInt32))}) AS p))
         GROUP BY ZoneID, at, %[8]s
     )
-    GROUP BY zone, at
-)`, l.Table, d.Name, n, n+1, l.Of("EdgeStartTimestamp"), d.Show, HTTPRequests, d.Column)
+)
+GROUP BY zone, at`, l.Table, d.Name, n, n+1, l.Of("EdgeStartTimestamp"), d.Show, HTTPRequests, d.Column)
 }
 
 // SealTop gives the statement that writes what each list has seen, as a row of [TopSeen], for the zones and times of the
