@@ -202,6 +202,11 @@ func (db *DB) make(ctx context.Context, t Target, a *Applied, note Note) error {
 			return fmt.Errorf("%.60q: %w", sql, err)
 		}
 	}
+	if a.From > 0 { // a server without a table could not change it
+		if err := db.repair(ctx, a, note); err != nil {
+			return err
+		}
+	}
 	told := &telling{DB: db, version: a.From, note: note}
 	if err := schema.Migrate(ctx, told); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spate-io/spate/store"
@@ -11,7 +12,7 @@ import (
 )
 
 // made is a table as one server has it.
-type made struct{ name, engine, uuid, create string }
+type made struct{ name, engine, create string }
 
 // repair makes on each live server the tables that it lacks, as another one has them, ids included, and looks for views whose
 // ids differ.
@@ -56,15 +57,26 @@ func (db *DB) repair(ctx context.Context, a *Applied, note Note) error {
 				a.Repaired = append(a.Repaired, addr+" "+t.name)
 				continue
 			}
-			if t.engine == "MaterializedView" && own.uuid != t.uuid {
-				wrong = append(wrong, fmt.Errorf("%s: view %s has another id than on %s: an insert that is repeated on another replica would count twice; "+
+			switch {
+			case t.engine == "MaterializedView" && own.id() != t.id():
+				wrong = append(wrong, fmt.Errorf("%s: view %s has another id than on %s: where the token of an insert is made with it, one that is repeated on another replica counts twice; "+
 					"drop the view there with SYNC and apply again", addr, t.name, best))
+			case !strings.HasPrefix(t.engine, "Replicated") && own.text() != t.text():
+				wrong = append(wrong, fmt.Errorf("%s: %s is not what it is on %s; find out which is right, drop the other, which holds no rows, with SYNC, and apply again", addr, t.name, best))
 			}
 		}
 		return nil
 	})
 	return errors.Join(append([]error{err}, wrong...)...)
 }
+
+var uuid = regexp.MustCompile(` UUID '[0-9a-f-]+'`)
+
+// id is the table's own.
+func (t made) id() string { return uuid.FindString(t.create) }
+
+// text is what two servers' tables have in common; replicated ones keep that up themselves.
+func (t made) text() string { return uuid.ReplaceAllString(t.create, "") }
 
 // again gives the statement that makes the table on another server.
 func (t made) again() string {
@@ -78,7 +90,7 @@ func (t made) again() string {
 
 // tablesOf gives the tables of a server, those that others read or write first.
 func (db *DB) tablesOf(ctx context.Context, one *clickhouse.DB) ([]made, error) {
-	rows, err := texts(ctx, one, `SELECT name, engine, toString(uuid), create_table_query FROM system.tables
+	rows, err := texts(ctx, one, `SELECT name, engine, create_table_query FROM system.tables
 WHERE database = {database:String} AND name NOT LIKE '.inner%' ORDER BY engine = 'MaterializedView', engine = 'Distributed', name
 SETTINGS show_table_uuid_in_table_create_query_if_not_nil = 1`, map[string]string{"database": store.Text(db.server.Database)})
 	if err != nil {
@@ -86,7 +98,7 @@ SETTINGS show_table_uuid_in_table_create_query_if_not_nil = 1`, map[string]strin
 	}
 	list := make([]made, 0, len(rows))
 	for _, r := range rows {
-		list = append(list, made{r[0], r[1], r[2], r[3]})
+		list = append(list, made{r[0], r[1], r[2]})
 	}
 	return list, nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -34,6 +35,8 @@ type replica struct {
 	mode    atomic.Int32
 	backend *atomic.Pointer[string]
 	inserts atomic.Int32 // that were passed on
+	queue   *ddlQueue
+	macro   string
 }
 
 func (r *replica) set(m mode) { r.mode.Store(int32(m)) }
@@ -64,6 +67,13 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
+	if onCluster.Match(body) && !strings.HasPrefix(string(body), "EXPLAIN") {
+		r.queue.run(w, string(body))
+		return
+	}
+	// What the other replica's configuration would say, and a kind of database that this engine's own is not.
+	body = bytes.Replace(body, []byte("(SELECT any(substitution) FROM system.macros WHERE macro = 'replica')"), []byte("'"+r.macro+"'"), 1)
+	body = bytes.Replace(body, []byte("(SELECT any(engine) FROM system.databases WHERE name = {database:String})"), []byte("'Atomic'"), 1)
 	out, err := http.NewRequestWithContext(req.Context(), req.Method, "http://"+*r.backend.Load()+req.URL.RequestURI(), bytes.NewReader(body))
 	if err != nil {
 		panic(http.ErrAbortHandler)
@@ -105,12 +115,13 @@ func startShards(t *testing.T, shards, copies int) ([]*shardServer, Target) {
 	t.Helper()
 	tg := target(shards, copies)
 	var list []*shardServer
+	queue := &ddlQueue{}
 	for i := range shards {
 		s := &shardServer{path: t.TempDir()}
 		knows(t, s.path, i, shards)
 		s.start(t)
 		for j := range copies {
-			r := &replica{backend: &s.addr}
+			r := &replica{backend: &s.addr, queue: queue, macro: fmt.Sprintf("r%d", j+1)}
 			front := httptest.NewServer(r)
 			front.Config.ErrorLog = nil
 			t.Cleanup(front.Close)
@@ -120,7 +131,64 @@ func startShards(t *testing.T, shards, copies int) ([]*shardServer, Target) {
 		}
 		list = append(list, s)
 	}
+	queue.servers = list
 	return list, tg
+}
+
+// ddlQueue does what servers do with ON CLUSTER: every one runs the statement, in its plain form, with the same id for a view.
+type ddlQueue struct {
+	mu      sync.Mutex
+	servers []*shardServer
+	ran     int
+	cutAt   int // the statement after which the connection is cut; 0 for none
+}
+
+func (q *ddlQueue) run(w http.ResponseWriter, sql string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ran++
+	sql = plain(sql)
+	if rest, ok := strings.CutPrefix(sql, "CREATE MATERIALIZED VIEW IF NOT EXISTS "); ok {
+		name, rest, _ := strings.Cut(rest, " ")
+		sql = fmt.Sprintf("CREATE MATERIALIZED VIEW IF NOT EXISTS %s UUID '00000000-0000-4000-8000-%012x' %s", name, q.ran, rest)
+	}
+	var answer strings.Builder
+	for i, s := range q.servers {
+		for j, r := range s.replicas {
+			status := "0\t"
+			if mode(r.mode.Load()) == dead {
+				status = `\N` + "\t"
+			} else if j == 0 {
+				if text := s.tell(sql); text != "" {
+					w.WriteHeader(http.StatusInternalServerError)
+					fmt.Fprint(w, text)
+					return
+				}
+			}
+			fmt.Fprintf(&answer, "s%dr%d\t9000\t%s\t0\t0\n", i+1, j+1, status)
+		}
+	}
+	if q.cutAt > 0 && q.ran >= q.cutAt {
+		panic(http.ErrAbortHandler)
+	}
+	fmt.Fprint(w, answer.String())
+}
+
+// tell runs a statement on the server itself and gives the text of its error.
+func (s *shardServer) tell(sql string) string {
+	resp, err := http.Post("http://"+*s.addr.Load()+"/", "text/plain", strings.NewReader(sql)) //nolint:noctx // it ends with the test's server
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil:
+		return err.Error()
+	case resp.StatusCode != http.StatusOK:
+		return string(text)
+	}
+	return ""
 }
 
 // knows writes into the engine's configuration that it is shard i.

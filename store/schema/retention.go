@@ -248,16 +248,16 @@ func (r Retention) apply(ctx context.Context, db store.DB, k kept, zones [][]str
 		return err
 	}
 	days, some := r.expression(k, zones)
-	ttl := k.stored + " + INTERVAL " + days + " DAY DELETE"
+	ttl := k.stored + " + toIntervalDay(" + days + ")" // as the engine writes it
 	whole := 1
 	if some {
-		ttl, whole = k.stored+" + toIntervalDay("+days+") DELETE", 0
+		whole = 0
 	}
 	sql := fmt.Sprintf("ALTER TABLE %s MODIFY TTL %s", k.table, ttl)
 	if k.days == 0 && !some {
 		sql = fmt.Sprintf("ALTER TABLE %s REMOVE TTL", k.table)
 	}
-	if k.days > 0 || some || rules(before) != "" {
+	if (k.days > 0 || some) && rules(before) != ttl || k.days == 0 && !some && rules(before) != "" {
 		if err := exec(sql); err != nil && !(k.days == 0 && store.IsCode(err, codeNoTTL)) {
 			return err
 		}
