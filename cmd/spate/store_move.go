@@ -17,9 +17,9 @@ import (
 
 	"github.com/spate-io/spate/bus"
 	"github.com/spate-io/spate/internal/config"
-	"github.com/spate-io/spate/store"
 	"github.com/spate-io/spate/store/chdb"
 	"github.com/spate-io/spate/store/clickhouse"
+	"github.com/spate-io/spate/store/cluster"
 	"github.com/spate-io/spate/store/maintain"
 	"github.com/spate-io/spate/store/move"
 	"github.com/spate-io/spate/store/schema"
@@ -81,7 +81,7 @@ func (c *moveCommand) run(cmd *cobra.Command, opts *globalOptions) error {
 	}
 	c.o.Retention = target.Retention
 	c.o.Note = func(format string, args ...any) { fmt.Fprintf(errOut, format+"\n", args...) }
-	r, err := move.Run(ctx, src, dst, c.o)
+	r, err := move.Run(ctx, src.list, dst.Target, c.o)
 	if cerr := dst.Close(); err == nil && cerr != nil {
 		err = fmt.Errorf("close the target: %w", cerr)
 	}
@@ -132,8 +132,9 @@ func (c *moveCommand) check(cfg *Config) (storeConfig, error) {
 	return next.Store, nil
 }
 
-// at makes the section name another store: an address, or the path of an embedded one.
+// at makes the section name another store: the address of a server, or the path of an embedded store.
 func (c *storeConfig) at(where string) error {
+	c.Cluster = cluster.DefaultConfig()
 	if clickhouse.IsAddress(where) {
 		c.Address = where
 		if _, err := clickhouse.ParseAddress(where); err != nil {
@@ -149,14 +150,32 @@ func (c *storeConfig) at(where string) error {
 	return nil
 }
 
-// readable is a source that has to be closed.
-type readable interface {
-	move.Source
-	io.Closer
+// closers are closed together.
+type closers []io.Closer
+
+// Close implements io.Closer.
+func (c closers) Close() error {
+	var errs []error
+	for _, one := range c {
+		errs = append(errs, one.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// moveSource is what is moved: one server, or one of each shard.
+type moveSource struct {
+	list []move.Source
+	closers
+}
+
+// moveTarget is where it is moved to.
+type moveTarget struct {
+	move.Target
+	closers
 }
 
 // openSource opens what is moved. running says that a process of Spate has it open.
-func openSource(ctx context.Context, cfg *Config, from string, log *slog.Logger) (src readable, running bool, err error) {
+func openSource(ctx context.Context, cfg *Config, from string, log *slog.Logger) (src *moveSource, running bool, err error) {
 	sc := cfg.Store
 	if from != "" {
 		if err := sc.at(from); err != nil {
@@ -164,12 +183,25 @@ func openSource(ctx context.Context, cfg *Config, from string, log *slog.Logger)
 		}
 	}
 	if sc.Address != embedded {
-		db, err := openDB(ctx, sc, log, nil)
-		return db, false, err
+		t, err := openServers(ctx, sc, log)
+		if err != nil {
+			return nil, false, err
+		}
+		src = &moveSource{closers: t.closers}
+		for _, db := range t.Servers {
+			src.list = append(src.list, db)
+		}
+		if len(src.list) == 0 {
+			src.list = []move.Source{t.DB}
+		}
+		return src, false, nil
 	}
 	r, err := maintain.DialReader(ctx, sc.Embedded.Path)
+	if err == nil {
+		return &moveSource{[]move.Source{r}, closers{r}}, true, nil
+	}
 	if !errors.Is(err, maintain.ErrNotRunning) {
-		return r, true, err
+		return nil, false, err
 	}
 	if _, err := os.Stat(chdb.DataDir(sc.Embedded.Path)); err != nil {
 		return nil, false, fmt.Errorf("there is no store: %w", err)
@@ -184,20 +216,67 @@ func openSource(ctx context.Context, cfg *Config, from string, log *slog.Logger)
 	if err := schema.Migrate(ctx, db); err != nil {
 		return nil, false, errors.Join(err, db.Close())
 	}
-	return db, false, nil
+	return &moveSource{[]move.Source{db}, closers{db}}, false, nil
+}
+
+// openServers opens a server, or of a cluster one server of each shard: a move puts rows together on one and attaches them there, so it
+// must be the same from beginning to end.
+func openServers(ctx context.Context, sc storeConfig, log *slog.Logger) (*moveTarget, error) {
+	db, err := openDB(ctx, sc, log, nil)
+	if err != nil {
+		return nil, err
+	}
+	t := &moveTarget{move.Target{DB: db}, closers{db}}
+	many, ok := db.(*cluster.DB)
+	if !ok {
+		return t, nil
+	}
+	if err := many.CheckVersion(ctx); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	server, err := clickhouse.ParseAddress(sc.Address)
+	if err == nil && len(sc.Cluster.Shards) == 0 {
+		sc.Cluster.Shards, err = cluster.Discover(ctx, sc.Cluster, server, cluster.Deps{Logger: log})
+	}
+	if err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	for i, s := range sc.Cluster.Shards {
+		one, err := openOneOf(ctx, server, s.Replicas, log)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("shard %d: %w", i+1, err), t.Close())
+		}
+		t.Servers = append(t.Servers, one)
+		t.closers = append(t.closers, one)
+	}
+	return t, nil
+}
+
+// openOneOf opens the first server that answers, and no other later.
+func openOneOf(ctx context.Context, server clickhouse.Config, replicas []string, log *slog.Logger) (*clickhouse.DB, error) {
+	var errs []error
+	for _, addr := range replicas {
+		server.Addresses = []string{addr}
+		db, err := clickhouse.Open(ctx, server, clickhouse.Deps{Logger: log})
+		if err == nil {
+			return db, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
 }
 
 // openTarget opens where it is moved to. One process has room for one embedded engine.
-func openTarget(ctx context.Context, sc storeConfig, src readable, log *slog.Logger) (store.DB, error) {
+func openTarget(ctx context.Context, sc storeConfig, src *moveSource, log *slog.Logger) (*moveTarget, error) {
 	if sc.Address == embedded {
-		if _, ok := src.(*chdb.DB); ok {
+		if _, ok := src.list[0].(*chdb.DB); ok {
 			return nil, errors.New("source and target are both embedded stores that no process has open: let `spate store serve` open one of them")
 		}
 		if r, err := maintain.DialReader(ctx, sc.Embedded.Path); err == nil {
 			return nil, errors.Join(errors.New("a process has it open: a target must not be in use"), r.Close())
 		}
 	}
-	return openDB(ctx, sc, log, nil)
+	return openServers(ctx, sc, log)
 }
 
 // loaders is what is known of those that could still write into the source.

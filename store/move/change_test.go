@@ -53,7 +53,7 @@ func TestRun_CopiesWhatDiffersAnew(t *testing.T) {
 			exec(t, c.db, c.change...)
 			o := options(t)
 			o.Verify = true
-			r, err := Run(t.Context(), src, dst, o)
+			r, err := run(t.Context(), src, dst, o)
 			if d := r.of(c.table); err != nil || r.Equal || d.Differing == 0 || d.Differing > c.pieces {
 				t.Fatalf("verify: %v, %+v", err, d)
 			}
@@ -119,7 +119,7 @@ func TestRun_CutOffAnywhere(t *testing.T) {
 		cut.left, cut.cancel = n, cancel
 		o := options(t)
 		o.Note, o.BatchRows = nil, 100
-		r, err := Run(ctx, src, cut, o)
+		r, err := run(ctx, src, cut, o)
 		cancel()
 		if err == nil && r.Equal {
 			t.Logf("ended after %d calls", n)
@@ -182,7 +182,7 @@ func TestRun_SurvivesTheTargetsDeath(t *testing.T) {
 		go func() { <-killed; cancel() }() // nobody waits for it here
 		o := options(t)
 		o.Note, o.BatchRows = nil, 300
-		if r, err := Run(ctx, w, dst, o); err == nil {
+		if r, err := run(ctx, w, dst, o); err == nil {
 			t.Fatalf("the target died, and all was well: %+v", r)
 		}
 		cancel()
@@ -212,7 +212,7 @@ func TestRun_IngestGoesOn(t *testing.T) {
 			n.Add(20)
 		}
 	}()
-	r, err := Run(t.Context(), src, dst, options(t))
+	r, err := run(t.Context(), src, dst, options(t))
 	close(stop)
 	<-stopped
 	if err != nil {
@@ -238,7 +238,7 @@ func TestRun_LeavesForeignRowsAlone(t *testing.T) {
 	refused := func(t *testing.T) {
 		t.Helper()
 		before := contents(t, dst)
-		_, err := Run(t.Context(), src, dst, options(t))
+		_, err := run(t.Context(), src, dst, options(t))
 		if !errors.Is(err, ErrForeign) {
 			t.Fatalf("%v", err)
 		}
@@ -268,7 +268,7 @@ func TestRun_LeavesForeignRowsAlone(t *testing.T) {
 func TestRun_RefusesTheSameStore(t *testing.T) {
 	src := source(t)
 	ingest(t, src, 0, 10, 1)
-	if _, err := Run(t.Context(), src, src, options(t)); err == nil || !strings.Contains(err.Error(), "the same store") {
+	if _, err := run(t.Context(), src, src, options(t)); err == nil || !strings.Contains(err.Error(), "the same store") {
 		t.Errorf("%v", err)
 	}
 }
@@ -357,7 +357,7 @@ func TestRun_DryRunChangesNothing(t *testing.T) {
 	ingest(t, src, 0, 100, 10)
 	dst, _ := target(t)
 	for _, o := range []Options{{DryRun: true}, {Verify: true}} {
-		r, err := Run(t.Context(), src, dst, o)
+		r, err := run(t.Context(), src, dst, o)
 		if err != nil || r.Equal || r.of("http_requests").Differing != 11 {
 			t.Errorf("%v, %+v", err, r)
 		}

@@ -27,8 +27,12 @@ const createMoves = `CREATE TABLE IF NOT EXISTS ` + movesTable + ` (
 ) ENGINE = ReplacingMergeTree(moved)
 ORDER BY (name, partition, piece)`
 
-// ofPartition stands in the place of a piece in the row that says how far a partition was when it was compared.
+// ofPartition stands in the place of a piece in the row that says how far a partition was when it was compared; of a source of
+// several servers, the numbers from there on.
 const ofPartition = math.MinInt64
+
+// maxServers bounds the servers of a source.
+const maxServers = 10_000
 
 // pieceKey names a piece of a table.
 type pieceKey struct {
@@ -56,13 +60,10 @@ func (c claims) covers(d diff) bool {
 
 // openClaims makes the table and sees to it that source and target are not the same store.
 func (m *mover) openClaims(ctx context.Context) error {
-	if err := m.tell(ctx, createMoves, nil); err != nil {
-		return fmt.Errorf("create %s: %w", movesTable, err)
-	}
 	if err := m.writeClaims(ctx, "", []row{{pieceKey: pieceKey{partition: m.run}}}); err != nil {
 		return err
 	}
-	rows, err := m.ask(ctx, m.src, "SELECT count() FROM "+movesTable+" WHERE name = '' AND partition = "+store.Quote(m.run))
+	rows, err := m.ask(ctx, m.srcs[0], "SELECT count() FROM "+movesTable+" WHERE name = '' AND partition = "+store.Quote(m.run))
 	same := err == nil && len(rows) > 0 && rows[0][0] != "0"
 	if err != nil && !store.IsCode(err, store.CodeUnknownTable) {
 		return err
@@ -86,6 +87,10 @@ func (m *mover) loadClaims(ctx context.Context) error {
 		return fmt.Errorf("read %s: %w", movesTable, err)
 	}
 	for _, r := range rows {
+		name, ok := m.ofMoves(r[0])
+		if !ok {
+			continue
+		}
 		piece, err := strconv.ParseInt(r[2], 10, 64)
 		if err != nil {
 			return fmt.Errorf("read %s: %w", movesTable, err)
@@ -94,7 +99,7 @@ func (m *mover) loadClaims(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", movesTable, err)
 		}
-		m.loadClaim(r[0], pieceKey{r[1], piece}, n)
+		m.loadClaim(name, pieceKey{r[1], piece}, n)
 	}
 	return nil
 }
@@ -106,7 +111,9 @@ func (m *mover) loadClaim(name string, key pieceKey, n []uint64) {
 	if m.claims[name] == nil {
 		m.claims[name] = claims{}
 	}
-	if key.piece != ofPartition {
+	server := uint64(key.piece) - 1<<63 // ofPartition is 1<<63
+	ofServer := server < maxServers
+	if !ofServer {
 		m.claims[name][key] = claim{n[0], n[1], n[2] != 0}
 	}
 	if !m.o.Quick {
@@ -118,13 +125,30 @@ func (m *mover) loadClaim(name string, key pieceKey, n []uint64) {
 		m.state[name][key.partition] = p
 	}
 	switch {
-	case key.piece == ofPartition:
-		p.known, p.at = true, position{n[3], n[4]}
+	case ofServer:
+		for uint64(len(p.at)) <= server {
+			p.at = append(p.at, position{})
+		}
+		p.known, p.at[server] = true, position{n[3], n[4]}
 	case n[2] != 0:
 		p.open[key.piece] = diff{partition: key.partition, piece: key.piece}
 	default:
 		p.pieces[key.piece] = sum{rows: n[0]}
 	}
+}
+
+// inMoves gives the name of a table in the table of claims, which all shards of a cluster may share.
+func (m *mover) inMoves(name string) string {
+	if m.shards > 1 && name != "" {
+		return fmt.Sprintf("%s@%d/%d", name, m.shard+1, m.shards)
+	}
+	return name
+}
+
+// ofMoves is the reverse; ok is false for a table of another shard.
+func (m *mover) ofMoves(name string) (table string, ok bool) {
+	table, _, _ = strings.Cut(name, "@")
+	return table, m.inMoves(table) == name
 }
 
 // row is one row of the table.
@@ -138,6 +162,7 @@ type row struct {
 const claimsAtOnce = 500
 
 func (m *mover) writeClaims(ctx context.Context, name string, list []row) error {
+	name = m.inMoves(name)
 	for len(list) > 0 {
 		n := min(len(list), claimsAtOnce)
 		var b strings.Builder
@@ -205,7 +230,9 @@ func (m *mover) saveComparison(ctx context.Context, t *table) error {
 			known[key] = had
 			pieces = append(pieces, row{key, had, position{}})
 		}
-		partitions = append(partitions, row{pieceKey: pieceKey{name, ofPartition}, at: p.at})
+		for i, at := range p.at {
+			partitions = append(partitions, row{pieceKey: pieceKey{name, ofPartition + int64(i)}, at: at})
+		}
 	}
 	if err := m.writeClaims(ctx, t.name, pieces); err != nil {
 		return err

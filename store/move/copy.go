@@ -21,7 +21,7 @@ const (
 // copy makes pieces of the target what they are in the source.
 func (m *mover) copy(ctx context.Context, t *table, work []diff) error {
 	if t.step != whole && !m.kept { // zones are there by now, and nothing that could expire
-		if err := m.o.Retention.Apply(ctx, m.dst); err != nil {
+		if err := m.o.Retention.Apply(ctx, m.all); err != nil {
 			return fmt.Errorf("set retention of the target: %w", err)
 		}
 		m.kept = true
@@ -70,7 +70,7 @@ func (m *mover) batch(ctx context.Context, t *table, pieces []diff) error {
 		if err := m.merged(ctx, t, partition); err != nil {
 			return err
 		}
-		sql := "ALTER TABLE " + store.Ident(t.name) + " ATTACH PARTITION ID " + store.Quote(partition) + " FROM " + store.Ident(t.staging())
+		sql := "ALTER TABLE " + store.Ident(t.to.onServer()) + " ATTACH PARTITION ID " + store.Quote(partition) + " FROM " + store.Ident(t.staging())
 		if err := m.dst.Exec(ctx, store.Query{SQL: sql, Priority: store.Background}); err != nil { // not again: it may have been done
 			return fmt.Errorf("attach: %w", err)
 		}
@@ -86,7 +86,7 @@ func (m *mover) batch(ctx context.Context, t *table, pieces []diff) error {
 // stage copies pieces into a table of their own and gives what it has of each.
 func (m *mover) stage(ctx context.Context, t *table, pieces []diff) (map[int64]sum, error) {
 	if !m.staged[t.name] {
-		if err := m.tell(ctx, "CREATE TABLE "+store.Ident(t.staging())+" AS "+store.Ident(t.name), nil); err != nil {
+		if err := m.tell(ctx, t.to.createStaging(), nil); err != nil {
 			return nil, fmt.Errorf("make a table beside it: %w", err)
 		}
 		m.staged[t.name] = true
@@ -142,12 +142,16 @@ func (m *mover) stream(ctx context.Context, t *table, partition string, pieces [
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, err := m.src.Stream(ctx, store.Query{
-			SQL: "SELECT " + t.selected() + " FROM " + t.from(t.name) + " WHERE " + t.alive(m.today) + " AND " + t.where(partition, pieces), Format: "Native",
-			Priority: store.Background, Settings: readSettings(),
-		}, w)
-		if err != nil {
-			err = fmt.Errorf("read the source: %w", err)
+		q := store.Query{
+			SQL:    "SELECT " + t.selected() + " FROM " + t.from(t.onServer()) + " WHERE " + m.belongs(t, partition, pieces),
+			Format: "Native", Priority: store.Background, Settings: readSettings(),
+		}
+		var err error
+		for _, s := range m.readers(t) {
+			if _, err = s.Stream(ctx, q, w); err != nil {
+				err = fmt.Errorf("read the source: %w", err)
+				break
+			}
 		}
 		_ = w.CloseWithError(err) // nil ends the stream
 	}()
@@ -224,13 +228,13 @@ func (m *mover) clear(ctx context.Context, t *table, pieces []diff) (int, error)
 	if err != nil || len(list) == 0 {
 		return 0, err
 	}
-	sql := "DELETE FROM " + store.Ident(t.name) + " IN PARTITION ID " + store.Quote(pieces[0].partition) + " WHERE "
+	sql := "DELETE FROM " + store.Ident(t.to.onServer()) + " IN PARTITION ID " + store.Quote(pieces[0].partition) + " WHERE "
 	if within := t.within(list); within != "" {
 		sql += within
 	} else {
 		sql += "1"
 	}
-	if err := m.tell(ctx, sql, map[string]string{"lightweight_deletes_sync": "2"}); err != nil {
+	if err := m.tell(ctx, sql, map[string]string{"lightweight_deletes_sync": "1"}); err != nil {
 		return 0, fmt.Errorf("delete what is there: %w", err)
 	}
 	return len(list), nil
@@ -244,7 +248,7 @@ func (m *mover) held(ctx context.Context, t *table, pieces []diff) ([]int64, err
 		list[i] = d.piece
 	}
 	slices.Sort(list)
-	rows, err := m.ask(ctx, m.dst, "SELECT "+t.piece()+" AS piece_of_move, count(), toUInt64(0), toUInt64(0) FROM "+store.Ident(t.name)+
+	rows, err := m.ask(ctx, m.dst, "SELECT "+t.piece()+" AS piece_of_move, count(), toUInt64(0), toUInt64(0) FROM "+store.Ident(t.to.onServer())+
 		" WHERE "+t.where(pieces[0].partition, list)+" GROUP BY piece_of_move")
 	if err != nil {
 		return nil, err
@@ -259,7 +263,7 @@ func (m *mover) held(ctx context.Context, t *table, pieces []diff) ([]int64, err
 // merged waits until a partition of the target has room for more parts.
 func (m *mover) merged(ctx context.Context, t *table, partition string) error {
 	for deadline := time.Now().Add(mergesWait); ; {
-		rows, err := m.ask(ctx, m.dst, "SELECT count() FROM system.parts WHERE database = currentDatabase() AND table = "+store.Quote(t.name)+
+		rows, err := m.ask(ctx, m.dst, "SELECT count() FROM system.parts WHERE database = currentDatabase() AND table = "+store.Quote(t.to.onServer())+
 			" AND partition_id = "+store.Quote(partition)+" AND active")
 		if err != nil {
 			return err

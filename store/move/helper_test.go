@@ -2,6 +2,7 @@ package move
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -137,7 +138,7 @@ func options(t testing.TB) Options {
 // moved runs a move that must end well and equal.
 func moved(t testing.TB, src Source, dst store.DB, o Options) *Result {
 	t.Helper()
-	r, err := Run(t.Context(), src, dst, o)
+	r, err := run(t.Context(), src, dst, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,4 +155,9 @@ func (r *Result) of(table string) TableResult {
 		}
 	}
 	return TableResult{}
+}
+
+// run moves from one server to another.
+func run(ctx context.Context, src Source, dst store.DB, o Options) (*Result, error) {
+	return Run(ctx, []Source{src}, Target{DB: dst}, o)
 }

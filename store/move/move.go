@@ -102,18 +102,28 @@ type Difference struct {
 // ErrForeign is part of the error of a move whose target has rows that no move put there.
 var ErrForeign = errors.New("the target has rows that no move put there")
 
-// mover is one run.
+// Target is the store that is moved to.
+type Target struct {
+	// DB is the store as a whole: rules and tables for all servers are made there.
+	DB store.DB
+	// Servers are one server of each shard of a cluster, shard 1 first, each with the tables NAME_local; empty is a store that is one server.
+	// They must be the same ones during a run: a copy is put together on a server and attached there.
+	Servers []store.DB
+}
+
+// mover moves to one server.
 type mover struct {
-	src    Source
-	dst    store.DB
+	srcs   []Source
+	all    store.DB // the target as a whole
+	dst    store.DB // the server of it
+	shard  int      // which one, of so many
+	shards int
 	o      Options
 	run    string // a name that no other run has
 	today  time.Time
 	bucket *rate.Limiter
 
 	tables   []*table
-	there    map[string]bool   // tables that the target has
-	local    bool              // the source says which parts it has
 	elements bool              // both engines can take a set of uniq apart
 	claims   map[string]claims // by table
 	state    map[string]map[string]*partition
@@ -126,9 +136,9 @@ type mover struct {
 	ending   bool // nothing is tried again
 }
 
-// Run makes the target have what the source has. The result is there also with an error that came late. What was copied
-// stays when it is cut off; the next run goes on from there.
-func Run(ctx context.Context, src Source, dst store.DB, o Options) (*Result, error) {
+// Run makes the target have what the source has: one server, or one of each shard of a cluster. The result is there also with an
+// error that came late. What was copied stays when it is cut off; the next run goes on from there.
+func Run(ctx context.Context, sources []Source, to Target, o Options) (*Result, error) {
 	if o.Note == nil {
 		o.Note = func(string, ...any) {}
 	}
@@ -142,23 +152,48 @@ func Run(ctx context.Context, src Source, dst store.DB, o Options) (*Result, err
 		o.Passes = defaultPasses
 	}
 	began := time.Now()
-	m := &mover{
-		src: src, dst: dst, o: o, run: rand.Text(), today: began.UTC(), there: map[string]bool{},
-		claims: map[string]claims{}, state: map[string]map[string]*partition{}, results: map[string]*TableResult{}, staged: map[string]bool{},
-	}
+	var bucket *rate.Limiter
 	if o.Rate > 0 {
-		m.bucket = newBucket(o.Rate)
+		bucket = newBucket(o.Rate)
 	}
-	err := m.prepare(ctx)
+	servers := to.Servers
+	if len(servers) == 0 {
+		servers = []store.DB{to.DB}
+	}
+	movers := make([]*mover, len(servers))
+	for i, dst := range servers {
+		movers[i] = &mover{
+			srcs: sources, all: to.DB, dst: dst, shard: i, shards: len(servers), o: o, run: rand.Text(), today: began.UTC(), bucket: bucket,
+			claims: map[string]claims{}, state: map[string]map[string]*partition{}, results: map[string]*TableResult{}, staged: map[string]bool{},
+		}
+	}
+	err := each(movers, func(m *mover) error { return m.prepare(ctx) })
+	if err == nil && len(movers) > 1 { // nothing is changed on one when another has rows of somebody else
+		err = each(movers, func(m *mover) error { _, err := m.look(ctx); return err })
+	}
 	if err == nil {
-		err = m.passes(ctx)
+		err = each(movers, func(m *mover) error { return m.passes(ctx) })
 	}
-	if !o.Verify && !o.DryRun {
-		err = m.tidy(ctx, err)
+	r := &Result{Equal: err == nil}
+	for _, m := range movers {
+		if !o.Verify && !o.DryRun {
+			err = m.tidy(ctx, err)
+		}
+		r.add(m.result())
 	}
-	r := m.result()
 	r.Elapsed = time.Since(began)
 	return r, err
+}
+
+func each(movers []*mover, fn func(*mover) error) error {
+	for i, m := range movers {
+		if err := fn(m); err != nil && len(movers) > 1 {
+			return fmt.Errorf("shard %d: %w", i+1, err)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tidyTimeout bounds how long a run that was cut off takes to leave nothing behind; what it leaves, the next one removes.
@@ -186,7 +221,7 @@ func newBucket(bytes int64) *rate.Limiter {
 // prepare looks at both stores and makes the target's tables.
 func (m *mover) prepare(ctx context.Context) error {
 	var err error
-	if m.tables, err = describe(ctx, m.src); err != nil {
+	if m.tables, err = describe(ctx, m.srcs[0]); err != nil {
 		return fmt.Errorf("read the source: %w", err)
 	}
 	reads := m.o.Verify || m.o.DryRun
@@ -194,8 +229,13 @@ func (m *mover) prepare(ctx context.Context) error {
 		if err := m.dropStaging(ctx); err != nil { // of a run that was cut off
 			return err
 		}
-		if err := schema.Migrate(ctx, m.dst); err != nil {
-			return fmt.Errorf("make the tables of the target: %w", err)
+		if m.shards == 1 && m.all == m.dst { // the tables of a cluster are made by its own command
+			if err := schema.Migrate(ctx, m.dst); err != nil {
+				return fmt.Errorf("make the tables of the target: %w", err)
+			}
+		}
+		if err := m.all.Exec(ctx, store.Query{SQL: createMoves, Priority: store.Background}); err != nil {
+			return fmt.Errorf("create %s: %w", movesTable, err)
 		}
 		if err := m.openClaims(ctx); err != nil {
 			return err
@@ -209,7 +249,7 @@ func (m *mover) prepare(ctx context.Context) error {
 	}
 	const probe = "SELECT reinterpret(unhex('0100000002000000'), 'Array(UInt32)')"
 	m.elements = true
-	for _, s := range []Source{m.src, m.dst} {
+	for _, s := range append([]Source{m.dst}, m.srcs...) {
 		var e *store.Error
 		if _, err := m.ask(ctx, s, probe); errors.As(err, &e) && !e.Retriable() {
 			m.elements = false
@@ -236,6 +276,9 @@ func (m *mover) sameTables(ctx context.Context, all bool) error {
 	for _, t := range others {
 		byName[t.name] = t
 	}
+	if m.shard > 0 { // what is on all servers went to the first
+		m.tables = slices.DeleteFunc(m.tables, func(t *table) bool { return byName[t.name] != nil && !byName[t.name].local })
+	}
 	for _, t := range m.tables {
 		other := byName[t.name]
 		if other == nil {
@@ -247,7 +290,9 @@ func (m *mover) sameTables(ctx context.Context, all bool) error {
 		if err := t.same(other); err != nil {
 			return fmt.Errorf("%w: bring both to the same version first", err)
 		}
-		m.there[t.name] = true
+		to := *t
+		to.local, to.engine = other.local, other.engine
+		t.to = &to
 	}
 	return nil
 }
@@ -255,24 +300,9 @@ func (m *mover) sameTables(ctx context.Context, all bool) error {
 // passes compares and copies until nothing differs or the source is faster.
 func (m *mover) passes(ctx context.Context) error {
 	for pass := 0; ; pass++ {
-		work := map[string][]diff{}
-		n := 0
-		for _, t := range m.tables {
-			list, err := m.compare(ctx, t)
-			if err != nil {
-				return fmt.Errorf("compare %s: %w", t.name, err)
-			}
-			work[t.name] = list
-			n += len(list)
-		}
-		if n == 0 || m.o.Verify || m.o.DryRun {
-			return nil
-		}
-		if err := m.foreign(work); err != nil {
+		work, err := m.look(ctx)
+		if err != nil || len(work) == 0 || m.o.Verify || m.o.DryRun || pass == m.o.Passes {
 			return err
-		}
-		if pass == m.o.Passes {
-			return nil
 		}
 		for _, t := range m.tables {
 			if err := m.copy(ctx, t, work[t.name]); err != nil {
@@ -280,6 +310,24 @@ func (m *mover) passes(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// look compares all tables and gives what differs, by table. What no move put there is an error.
+func (m *mover) look(ctx context.Context) (map[string][]diff, error) {
+	work := map[string][]diff{}
+	for _, t := range m.tables {
+		list, err := m.compare(ctx, t)
+		if err != nil {
+			return nil, fmt.Errorf("compare %s: %w", t.name, err)
+		}
+		if len(list) > 0 {
+			work[t.name] = list
+		}
+	}
+	if m.o.Verify || m.o.DryRun {
+		return work, nil
+	}
+	return work, m.foreign(work)
 }
 
 // foreign gives an error when pieces that are to be copied have something in the target that no move put there.
@@ -304,6 +352,28 @@ func (m *mover) foreign(work map[string][]diff) error {
 	}
 	return fmt.Errorf("%w: %s%s. If Spate has stored into the target already, the source is no longer what it was: do not move again. Else empty the target, or give --overwrite",
 		ErrForeign, strings.Join(found, ", "), more)
+}
+
+// add adds what was found of another server's part.
+func (r *Result) add(more *Result) {
+	r.Equal = r.Equal && more.Equal
+	r.CopiedRows += more.CopiedRows
+	r.CopiedBytes += more.CopiedBytes
+	for _, t := range more.Tables {
+		i := slices.IndexFunc(r.Tables, func(had TableResult) bool { return had.Table == t.Table })
+		if i < 0 {
+			r.Tables = append(r.Tables, t)
+			continue
+		}
+		had := &r.Tables[i]
+		had.Rows += t.Rows
+		had.Partitions += t.Partitions
+		had.Pieces += t.Pieces
+		had.Copied += t.Copied
+		had.Replaced += t.Replaced
+		had.Differing += t.Differing
+		had.Differ = append(had.Differ, t.Differ[:min(len(t.Differ), reportPieces-len(had.Differ))]...)
+	}
 }
 
 // result adds up what was found.

@@ -16,6 +16,10 @@ import (
 // table is one table that is moved, and how its rows are cut into pieces.
 type table struct {
 	name string
+	// local says that the rows of the table are spread over the servers of a cluster: on each it is called NAME_local.
+	local  bool
+	engine string // with its parameters
+	to     *table // the same in the target; nil when that lacks it
 	// final says that rows of one key count as one: they are read merged.
 	final   bool
 	columns []column
@@ -38,12 +42,49 @@ const (
 )
 
 // skipped are the tables that belong to a store and not to what is in it.
-var skipped = []string{schema.Migrations, movesTable}
+var skipped = []string{schema.Migrations, movesTable, "cluster_layout"}
+
+// localSuffix is what a table on one server of a cluster has behind the name of the one over all servers.
+const localSuffix = "_local"
 
 // stagingPrefix begins the names of the tables that pieces are put together in.
 const stagingPrefix = "spate_move_"
 
 func (t *table) staging() string { return stagingPrefix + t.name }
+
+// onServer gives the name of the table on one server.
+func (t *table) onServer() string {
+	if t.local {
+		return t.name + localSuffix
+	}
+	return t.name
+}
+
+var (
+	replicatedEngine = regexp.MustCompile(`^Replicated(\w+)\('[^']*', '[^']*'(?:, )?([^)]*)\)`)
+	replicatedWindow = regexp.MustCompile(`\breplicated_deduplication_window = \d+(, replicated_deduplication_window_seconds = \d+)?`)
+)
+
+// createStaging gives the statement that makes a table like this one, which no other server has.
+func (t *table) createStaging() string {
+	sql := "CREATE TABLE " + store.Ident(t.staging()) + " AS " + store.Ident(t.onServer())
+	if !strings.HasPrefix(t.engine, "Replicated") {
+		return sql
+	}
+	engine := replicatedEngine.ReplaceAllString(t.engine, "$1($2)")
+	return sql + " ENGINE = " + replicatedWindow.ReplaceAllString(engine, "non_replicated_deduplication_window = 1000")
+}
+
+// ofShard is the condition for the rows that belong on one of so many shards; empty for all. It is what a cluster's distributed
+// tables have as their key.
+func (t *table) ofShard(i, n int) string {
+	for _, c := range t.columns {
+		if n > 1 && t.local && (c.name == schema.ColZoneID || c.name == "ZoneID") {
+			return fmt.Sprintf(" AND cityHash64(%s) %% %d = %d", store.Ident(c.name), n, i)
+		}
+	}
+	return ""
+}
 
 // describe finds out from the engine which tables there are and how they are made.
 func describe(ctx context.Context, src Source) ([]*table, error) {
@@ -62,9 +103,10 @@ WHERE database = currentDatabase() AND default_kind NOT IN ('ALIAS', 'MATERIALIZ
 		if slices.Contains(skipped, r[0]) || strings.HasPrefix(r[0], stagingPrefix) {
 			continue
 		}
-		t := &table{name: r[0], final: r[1] != "MergeTree" && r[1] != "ReplicatedMergeTree", due: dueFrom(r[3])}
+		t := &table{final: r[1] != "MergeTree" && r[1] != "ReplicatedMergeTree", engine: r[3], due: dueFrom(r[3])}
+		t.name, t.local = strings.CutSuffix(r[0], localSuffix)
 		for _, c := range columns {
-			if c[0] == t.name {
+			if c[0] == r[0] {
 				t.columns = append(t.columns, column{c[1], c[2]})
 			}
 		}
