@@ -20,7 +20,7 @@ const (
 	// bounds the memory of the engine and of this process, however many zones there are. A zone is never divided.
 	rowsAtOnce = 100_000
 	// sharesAtOnce is how many zones' hours one statement is about at most: their names go into it as parameters.
-	sharesAtOnce = 1000
+	sharesAtOnce = 5000
 	// areaAtOnce bounds zones times steps from the first to the last: so much of the raw table a statement has to look
 	// through for what it is about. It does not bound those about few zones.
 	areaAtOnce, fewZones = 4 * sharesAtOnce, 8

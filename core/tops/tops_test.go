@@ -353,11 +353,11 @@ func TestBatches_AreBounded(t *testing.T) {
 		return got
 	}
 	for _, list := range [][]share{years, zones} {
-		if got := sizes(list, 1<<40); len(got) != 20 || got[0] != sharesAtOnce {
+		if got := sizes(list, 1<<40); len(got) != 4 || got[0] != sharesAtOnce {
 			t.Errorf("20,000 in batches of %v", got)
 		}
 	}
-	if d := cmp.Diff([]int{500, 63}, sizes(mixed, 1<<40)[:2]); d != "" { // 63 zones of 63 hours
+	if d := cmp.Diff([]int{500, 141}, sizes(mixed, 1<<40)[:2]); d != "" { // 141 zones of 141 hours
 		t.Error(d)
 	}
 	busy := []share{hour("a", 9, 10), hour("b", 9, 1000), hour("c", 9, 10), hour("d", 9, 10)}
