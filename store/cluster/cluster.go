@@ -151,6 +151,27 @@ func (db *DB) Shards() int { return len(db.shards) }
 // Cluster gives the cluster's name, for functions like clusterAllReplicas.
 func (db *DB) Cluster() string { return db.cfg.Name }
 
+// Database gives the database that the tables are in.
+func (db *DB) Database() string { return db.server.Database }
+
+// Each calls fn with each server alone, one after the other. The store given is closed when fn has returned.
+func (db *DB) Each(ctx context.Context, fn func(addr string, one store.DB) error) error {
+	for _, s := range db.cfg.Shards {
+		for _, addr := range s.Replicas {
+			cfg := db.server
+			cfg.Addresses = []string{addr}
+			one, err := clickhouse.New(ctx, cfg, clickhouse.Deps{})
+			if err == nil {
+				err = errors.Join(fn(addr, one), one.Close())
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", addr, err)
+			}
+		}
+	}
+	return nil
+}
+
 // Stream implements [store.DB].
 func (db *DB) Stream(ctx context.Context, q store.Query, w io.Writer) (store.Stats, error) {
 	return db.all.Stream(ctx, q, w)

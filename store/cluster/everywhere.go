@@ -56,16 +56,17 @@ func (a *absent) some() bool {
 
 // run runs one statement. With ON CLUSTER all servers are waited for that are alive.
 func (db *DB) run(ctx context.Context, q store.Query) error {
+	q.Settings = maps.Clone(q.Settings)
+	if q.Settings == nil {
+		q.Settings = map[string]string{}
+	}
 	if !strings.Contains(q.SQL, db.rewrite.on()+" ") {
+		q.Settings["insert_deduplicate"] = "0" // replicated tables take equal rows for a repetition
 		return db.all.Exec(ctx, q)
 	}
 	wait := ddlWait
 	if db.absent.some() {
 		wait = ddlWaitAbsent
-	}
-	q.Settings = maps.Clone(q.Settings)
-	if q.Settings == nil {
-		q.Settings = map[string]string{}
 	}
 	q.Settings["distributed_ddl_task_timeout"] = strconv.Itoa(int(wait.Seconds()))
 	q.Settings["distributed_ddl_output_mode"] = "null_status_on_timeout"

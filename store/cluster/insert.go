@@ -20,7 +20,7 @@ const quorumTimeout = 20 * time.Second
 // Insert implements [store.DB]. The pieces go to their shards at the same time; an insert of which a shard did not take its
 // piece has failed, and is brought to its end by repeating it with the same block and token.
 func (db *DB) Insert(ctx context.Context, in store.Insert) error {
-	in.Settings = db.insertSettings(in.Settings)
+	in.Settings = db.insertSettings(in.Settings, in.Token)
 	at := placeOf(in.Table)
 	if at.column == "" {
 		return db.all.Insert(ctx, in)
@@ -34,15 +34,15 @@ func (db *DB) Insert(ctx context.Context, in store.Insert) error {
 	return db.insertPieces(ctx, in, blocks)
 }
 
-func (db *DB) insertSettings(given map[string]string) map[string]string {
-	quorum := db.cfg.quorum()
-	if quorum < 2 {
-		return given
+func (db *DB) insertSettings(given map[string]string, token string) map[string]string {
+	m := map[string]string{}
+	if quorum := db.cfg.quorum(); quorum > 1 {
+		m["insert_quorum"] = strconv.Itoa(quorum)
+		m["insert_quorum_parallel"] = "1"
+		m["insert_quorum_timeout"] = strconv.FormatInt(quorumTimeout.Milliseconds(), 10)
 	}
-	m := map[string]string{
-		"insert_quorum":          strconv.Itoa(quorum),
-		"insert_quorum_parallel": "1",
-		"insert_quorum_timeout":  strconv.FormatInt(quorumTimeout.Milliseconds(), 10),
+	if token == "" {
+		m["insert_deduplicate"] = "0" // replicated tables take equal rows for a repetition
 	}
 	maps.Copy(m, given)
 	return m

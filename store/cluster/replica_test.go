@@ -212,9 +212,12 @@ func knows(t *testing.T, path string, i, shards int) {
 	}
 }
 
+// noPassword is the hash of an empty one.
+const noPassword = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
 // start starts the server, or starts it again after a kill.
 func (s *shardServer) start(t *testing.T) {
 	t.Helper()
-	s.process = servetest.Start(t, servetest.Options{Path: s.path})
+	s.process = servetest.Start(t, servetest.Options{Path: s.path, Users: []servetest.User{{Name: "default", PasswordSHA256: noPassword, Outside: true}}})
 	s.addr.Store(&s.process.Addr)
 }

@@ -69,11 +69,8 @@ func Check(ctx context.Context, db store.DB, o CheckOptions, note Note) (*CheckR
 		return nil, fmt.Errorf("check: %w", err)
 	}
 	if !o.Quick {
-		for _, t := range list {
-			note("reading %s", t.name)
-			if err := r.parts(ctx, db, t.name); err != nil {
-				return nil, fmt.Errorf("check %s: %w", t.name, err)
-			}
+		if err := r.read(ctx, db, list, note); err != nil {
+			return nil, fmt.Errorf("check %w", err)
 		}
 	}
 	note("comparing rollups")
@@ -94,10 +91,10 @@ func (r *CheckResult) find(table, part, format string, args ...any) {
 
 func (r *CheckResult) sizes(ctx context.Context, db store.DB) error {
 	var err error
-	if r.Rows, err = number(ctx, db, "SELECT sum(rows) FROM system.parts WHERE active AND database = currentDatabase()", nil); err != nil {
+	if r.Rows, err = number(ctx, db, "SELECT sum(rows) FROM "+system(db, "parts")+" AND active", nil); err != nil {
 		return err
 	}
-	if r.Bytes, err = number(ctx, db, "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = currentDatabase()", nil); err != nil {
+	if r.Bytes, err = number(ctx, db, "SELECT sum(bytes_on_disk) FROM "+system(db, "parts")+" AND active", nil); err != nil {
 		return err
 	}
 	r.FreeDisk, err = number(ctx, db, "SELECT min(unreserved_space) FROM system.disks", nil)
@@ -112,6 +109,23 @@ func (r *CheckResult) sizes(ctx context.Context, db store.DB) error {
 		r.find("", "", "only %d MiB of disk are free: merges need room", r.FreeDisk>>20)
 	}
 	return err
+}
+
+// read compares the parts of all tables with their checksums, on every server.
+func (r *CheckResult) read(ctx context.Context, db store.DB, list []table, note Note) error {
+	if many, ok := db.(Servers); ok {
+		return many.Each(ctx, func(addr string, one store.DB) error {
+			note("reading %s", addr)
+			return r.read(ctx, one, list, note)
+		})
+	}
+	for _, t := range list {
+		note("reading %s", t.name)
+		if err := r.parts(ctx, db, t.name); err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+	}
+	return nil
 }
 
 // parts compares all parts of a table with their checksums.
@@ -221,14 +235,14 @@ func differing(ctx context.Context, db store.DB, l schema.Level, days string) (d
 
 // strays looks for parts that the engine set aside and for what backups and restores left.
 func (r *CheckResult) strays(ctx context.Context, db store.DB) error {
-	rows, err := texts(ctx, db, "SELECT table, name, coalesce(reason, '') FROM system.detached_parts WHERE database = currentDatabase()", nil)
+	rows, err := texts(ctx, db, "SELECT table, name, coalesce(reason, '') FROM "+system(db, "detached_parts"), nil)
 	if err != nil {
 		return fmt.Errorf("list parts set aside: %w", err)
 	}
 	for _, row := range rows {
 		r.find(row[0], row[1], "the engine set the part aside: %s", strings.TrimSpace(row[2]))
 	}
-	rows, err = texts(ctx, db, "SELECT table, command, latest_fail_reason FROM system.mutations WHERE database = currentDatabase() AND NOT is_done AND latest_fail_reason != ''", nil)
+	rows, err = texts(ctx, db, "SELECT table, command, latest_fail_reason FROM "+system(db, "mutations")+" AND NOT is_done AND latest_fail_reason != ''", nil)
 	if err != nil {
 		return fmt.Errorf("list changes: %w", err)
 	}

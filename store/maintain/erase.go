@@ -113,7 +113,7 @@ const oldPartsTimeout = 2 * time.Minute
 
 // oldPartsGone waits until the parts that are replaced now are no longer on the disk.
 func oldPartsGone(ctx context.Context, db store.DB, note Note) error {
-	rows, err := texts(ctx, db, "SELECT table || '/' || name FROM system.parts WHERE database = currentDatabase() AND NOT active", nil)
+	rows, err := texts(ctx, db, "SELECT table || '/' || name FROM "+system(db, "parts")+" AND NOT active", nil)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
@@ -121,7 +121,7 @@ func oldPartsGone(ctx context.Context, db store.DB, note Note) error {
 	for i, r := range rows {
 		names[i] = store.Quote(r[0])
 	}
-	left := "SELECT count() FROM system.parts WHERE database = currentDatabase() AND NOT active AND table || '/' || name IN (" + strings.Join(names, ", ") + ")"
+	left := "SELECT count() FROM " + system(db, "parts") + " AND NOT active AND table || '/' || name IN (" + strings.Join(names, ", ") + ")"
 	for deadline := time.Now().Add(oldPartsTimeout); ; {
 		n, err := number(ctx, db, left, nil)
 		if err != nil || n == 0 {
@@ -172,8 +172,8 @@ const mutationPoll = 200 * time.Millisecond
 func settle(ctx context.Context, db store.DB, note Note) error {
 	said := time.Now()
 	for {
-		rows, err := texts(ctx, db, `SELECT table, sum(parts_to_do), anyIf(latest_fail_reason, latest_fail_reason != '') FROM system.mutations
-WHERE database = currentDatabase() AND NOT is_done GROUP BY table`, nil)
+		rows, err := texts(ctx, db, "SELECT table, sum(parts_to_do), anyIf(latest_fail_reason, latest_fail_reason != '') FROM "+system(db, "mutations")+
+			" AND NOT is_done GROUP BY table", nil)
 		if err != nil {
 			return err
 		}
@@ -209,6 +209,11 @@ INNER JOIN (SELECT name FROM system.tables WHERE database = currentDatabase() AN
 WHERE c.database = currentDatabase() AND c.default_kind != 'ALIAS' ORDER BY c.table, c.position`, nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list columns: %w", err)
+	}
+	if _, ok := db.(Servers); ok { // rows are counted, and orders given, by the name that means all servers
+		for i := range columns {
+			columns[i][0] = strings.TrimSuffix(columns[i][0], localSuffix)
+		}
 	}
 	switch {
 	case o.IP != "" && o.Zone != "":

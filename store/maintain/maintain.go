@@ -25,6 +25,28 @@ type Engine interface {
 	Path() string
 }
 
+// Servers is a store of several servers, each of which has tables of its own. cluster.DB satisfies it.
+type Servers interface {
+	store.DB
+	// Cluster is the name that the servers have for all of them, Database where the tables are.
+	Cluster() string
+	Database() string
+	// Each calls fn with each server alone.
+	Each(ctx context.Context, fn func(addr string, db store.DB) error) error
+}
+
+// system gives what a system table is read from, of all servers where there are several, with the condition that it is about
+// this store.
+func system(db store.DB, name string) string {
+	if s, ok := db.(Servers); ok {
+		return "clusterAllReplicas(" + store.Quote(s.Cluster()) + ", system." + name + ") WHERE database = " + store.Quote(s.Database())
+	}
+	return "system." + name + " WHERE database = currentDatabase()"
+}
+
+// localSuffix is what a table on one server has behind the name of the one over all servers.
+const localSuffix = "_local"
+
 // Note is told how work goes on, a line at a time without a line's end. It may be called from one goroutine at a time.
 type Note func(format string, args ...any)
 

@@ -151,7 +151,7 @@ func classify(first, sql string, tokens []token) class {
 	switch first {
 	case "":
 		return classEmpty
-	case "SELECT", "WITH", "FROM", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN", "VALUES":
+	case "SELECT", "WITH", "FROM", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN", "VALUES", "CHECK":
 		return classRead
 	case "SET":
 		if len(tokens) > 1 && (upper(sql, tokens[1]) == "ROLE" || upper(sql, tokens[1]) == "DEFAULT" || upper(sql, tokens[1]) == "TRANSACTION") {

@@ -17,6 +17,7 @@ func TestParseStatement_ClassFormatAndData(t *testing.T) {
 		data        string
 	}{
 		{"select", "SELECT 1", classRead, "SELECT 1", "", ""},
+		{"check", "CHECK TABLE t SETTINGS check_query_single_value_result = 0", classRead, "CHECK TABLE t SETTINGS check_query_single_value_result = 0", "", ""},
 		{"select_format", "select 1\n format JSON ;", classRead, "select 1", "JSON", ""},
 		{"format_and_settings", "SELECT 1 FORMAT CSV SETTINGS max_threads = 1", classRead, "SELECT 1\nSETTINGS max_threads = 1", "CSV", ""},
 		{"format_function", "SELECT format('{}', 1)", classRead, "SELECT format('{}', 1)", "", ""},
