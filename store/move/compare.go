@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/spate-io/spate/store"
 )
 
@@ -141,15 +143,9 @@ func (m *mover) comparePartition(ctx context.Context, t *table, name string, at 
 		slices.Sort(added)
 		only = slices.Compact(added)
 	}
-	src, err := m.sums(ctx, m.readers(t), t, name, only, inTarget)
+	src, dst, err := m.both(ctx, t, name, only, inTarget)
 	if err != nil {
-		return nil, fmt.Errorf("read the source: %w", err)
-	}
-	dst := map[int64]sum{}
-	if inTarget {
-		if dst, err = m.sums(ctx, []Source{m.dst}, t.to, name, only, true); err != nil {
-			return nil, fmt.Errorf("read the target: %w", err)
-		}
+		return nil, err
 	}
 	if only == nil {
 		p.pieces = src
@@ -160,6 +156,29 @@ func (m *mover) comparePartition(ctx context.Context, t *table, name string, at 
 	}
 	p.known, p.at, p.open = true, at, map[int64]diff{}
 	return p.note(name, src, dst), nil
+}
+
+// both reads source and target at the same time: each has to read as much.
+func (m *mover) both(ctx context.Context, t *table, name string, only []int64, inTarget bool) (src, dst map[int64]sum, err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		var err error
+		if src, err = m.sums(ctx, m.readers(t), t, name, only, inTarget); err != nil {
+			return fmt.Errorf("read the source: %w", err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		var err error
+		if !inTarget {
+			return nil
+		}
+		if dst, err = m.sums(ctx, []Source{m.dst}, t.to, name, only, true); err != nil {
+			return fmt.Errorf("read the target: %w", err)
+		}
+		return nil
+	})
+	return src, dst, group.Wait()
 }
 
 // note keeps and gives the pieces that differ, in their order.
