@@ -17,6 +17,7 @@ import (
 	"github.com/spate-io/spate/event"
 	"github.com/spate-io/spate/internal/zone"
 	"github.com/spate-io/spate/store"
+	"github.com/spate-io/spate/store/clickhouse"
 	"github.com/spate-io/spate/store/schema"
 	"github.com/spate-io/spate/store/serve/servetest"
 	"github.com/spate-io/spate/store/storetest"
@@ -79,7 +80,9 @@ func TestInsert_ExactlyOnceThroughFaults(t *testing.T) {
 	var wg sync.WaitGroup
 	queue := make(chan *block)
 	for w := range 3 {
-		wg.Go(func() { loadBlocks(t, tg, queue, rand.New(rand.NewPCG(uint64(w), 1))) })
+		wg.Go(func() {
+			loadBlocks(t, tg.Cluster, server(t, tg.Cluster.Shards[0].Replicas...), queue, rand.New(rand.NewPCG(uint64(w), 1)))
+		})
 	}
 	for i, b := range blocks {
 		queue <- b
@@ -171,9 +174,9 @@ func breakReplicas(servers []*shardServer, stop <-chan struct{}) {
 
 // loadBlocks inserts as the loader does: the inserts of a block in order, each until it is through, under a time limit; and
 // now and then it dies in between, so that another, which remembers nothing, begins the block again.
-func loadBlocks(t *testing.T, tg Target, queue <-chan *block, r *rand.Rand) {
+func loadBlocks(t *testing.T, cfg Config, servers clickhouse.Config, queue <-chan *block, r *rand.Rand) {
 	fresh := func() *DB {
-		db, err := connect(context.Background(), tg.Cluster, server(t, tg.Cluster.Shards[0].Replicas...), Deps{})
+		db, err := connect(context.Background(), cfg, servers, Deps{})
 		if err != nil {
 			t.Error(err)
 		}
