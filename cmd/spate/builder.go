@@ -30,6 +30,7 @@ import (
 	"github.com/spate-io/spate/internal/lifecycle"
 	"github.com/spate-io/spate/internal/zone"
 	"github.com/spate-io/spate/store/maintain"
+	"github.com/spate-io/spate/store/schema"
 	"github.com/spate-io/spate/store/serve"
 	"github.com/spate-io/spate/web"
 )
@@ -111,7 +112,7 @@ func (b *builder) part(name partName) (lifecycle.Part, error) {
 		if b.cfg.Tops.Every == 0 {
 			return nil, nil
 		}
-		return tops.New(b.cfg.Tops, tops.Deps{DB: b.store, RawDays: b.cfg.Store.Retention.Raw, Logger: b.component(name), Registerer: b.reg})
+		return tops.New(b.cfg.Tops, tops.Deps{DB: b.store, RawDays: longestRaw(b.cfg.Store.Retention), Logger: b.component(name), Registerer: b.reg})
 	case partGateway:
 		var err error
 		b.gateway, err = gateway.New(b.cfg.Gateway, gateway.Deps{Producer: b.producer, Logger: b.component(name), Registerer: b.reg})
@@ -261,4 +262,15 @@ func (b *builder) status() any {
 		"edge":           b.cfg.Edge.Forward.Edge,
 		"roles":          b.grp.States(),
 	}
+}
+
+// longestRaw is how many days single requests of any zone are kept, 0 for ever.
+func longestRaw(r schema.Retention) int {
+	days := r.Raw
+	for i := range r.Rules {
+		if days > 0 {
+			days = max(days, r.Rules[i].Raw)
+		}
+	}
+	return days
 }
