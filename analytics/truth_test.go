@@ -225,6 +225,45 @@ func TestAnswers_EqualPlainCounting(t *testing.T) {
 	}
 }
 
+// Leap days, the century without one, and turns of the year and the month, by the minute, the hour and the day.
+func TestAnswers_Calendar(t *testing.T) {
+	now := time.Date(2104, 3, 2, 12, 0, 0, 0, time.UTC)
+	all := analyticstest.Calendar(41, 4000)
+	s, err := analytics.New(analytics.DefaultConfig(), analytics.Deps{DB: analyticstest.Store(t, chdbtest.Open(t), all), Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := zone.ID(analyticstest.Zones()[0])
+	for _, r := range []analytics.Range{
+		{Since: "2100-02-26T00:00:00Z", Until: "2100-03-03T00:00:00Z"},
+		{Since: "2100-02-28T23:58:30Z", Until: "2100-03-01T00:01:10Z"},
+		{Since: "2100-02-28T12:00:00+05:45", Until: "2100-03-01T12:00:00+05:45", Delta: 60},
+		{Since: "2000-02-27T00:00:00Z", Until: "2000-03-04T00:00:00Z"},
+		{Since: "2000-02-28T23:30:00Z", Until: "2000-03-01T00:30:00Z", Delta: 15},
+		{Since: "1999-07-01T00:00:00Z", Until: "2000-03-01T00:00:30Z"},
+		{Since: "1972-02-27T00:00:00Z", Until: "1972-03-02T00:00:00Z"},
+		{Since: "2024-02-29T23:59:59Z", Until: "2024-03-01T00:00:01Z"},
+		{Since: "2024-02-29T00:00:00Z", Until: "2024-03-01T00:00:00Z", Delta: 1440},
+		{Since: "2023-03-01T00:00:00Z", Until: "2024-02-29T23:59:59Z"},
+		{Since: "2038-01-19T03:13:00Z", Until: "2038-01-19T03:15:00Z"},
+		{Since: "2104-02-27T00:00:00Z", Until: "2104-03-02T00:00:00Z"},
+	} {
+		w, err := r.Resolve(now, analytics.DefaultConfig().Settle.D())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(w.Since.Format("2006-01-02T1504")+"_of_"+w.Until.Sub(w.Since).String(), func(t *testing.T) {
+			if len(in(all, id, w)) == 0 {
+				t.Error("no request in the range")
+			}
+			checkDashboard(t, s, all, id, r, w)
+			checkColos(t, s, all, id, r, w)
+			checkLatency(t, s, all, id, r, w)
+			checkTop(t, s, all, id, r, w, "path")
+		})
+	}
+}
+
 // Every number of every rollup is what a plain program counts: with requests out of order and of all ages in each block, after
 // late ones came for minutes that were merged long ago, and after everything is merged.
 func TestRollups_EqualPlainCounting(t *testing.T) {
