@@ -243,14 +243,15 @@ func (p *topParts) statements(o topOrder) []statement {
 	lists(schema.TopDay, "days", p.days)
 	lists(schema.TopHour, "hours", p.hours)
 	if len(p.raw) > 0 {
+		group, value := o.Listed()
 		list = append(list, statement{
 			from: raw(),
 			columns: []string{
-				o.Show + " AS value", "toUInt64(count()) AS r", "toUInt64(sum(EdgeResponseBytes)) AS b",
+				value + " AS value", "toUInt64(count()) AS r", "toUInt64(sum(EdgeResponseBytes)) AS b",
 				"toUInt64(countIf(EdgeResponseStatus >= 400)) AS e", "toUInt64(0) AS fr", "toUInt64(0) AS fb",
 			},
 			and:   "toUInt32(toStartOfHour(EdgeStartTimestamp)) IN {singles:Array(UInt32)}",
-			group: "GROUP BY " + o.Column,
+			group: "GROUP BY " + group,
 		})
 	}
 	return list

@@ -136,6 +136,40 @@ func TestTop_OfSmallHoursIsOfTheirDays(t *testing.T) {
 	}
 }
 
+// Lists keep the beginning of values that somebody makes longer than anybody needs: they stay bounded, and so does the error.
+func TestTop_LongValuesAreCut(t *testing.T) {
+	now := time.Date(2024, 3, 5, 12, 34, 56, 0, time.UTC)
+	all := analyticstest.Over(18, 900, now, 8*time.Hour)
+	tail := strings.Repeat("x", 3000)
+	for i := range all {
+		if i%3 == 0 { // the same as another up to 1024 bytes, and different after that
+			all[i].ClientRequestPath = []byte(fmt.Sprintf("/%d/%s/%d", i%30, tail, i))
+			all[i].ClientRequestUserAgent = []byte(tail + fmt.Sprint(i))
+		}
+	}
+	db := analyticstest.Store(t, chdbtest.Open(t), all)
+	makeTops(t, db, 1000, 1, func() time.Time { return now })
+	if n := number(t, db, "SELECT max(arrayMax(arrayMap(x -> length(x), listed))) FROM "+schema.TopHour+" WHERE notEmpty(listed)"); n != "1024" {
+		t.Errorf("the longest value has %s bytes", n)
+	}
+	cfg := analytics.DefaultConfig()
+	cfg.TopRequests = 0
+	s, err := analytics.New(cfg, analytics.Deps{DB: db, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range all {
+		all[i].ClientRequestPath = all[i].ClientRequestPath[:min(1024, len(all[i].ClientRequestPath))]
+		all[i].ClientRequestUserAgent = all[i].ClientRequestUserAgent[:min(1024, len(all[i].ClientRequestUserAgent))]
+	}
+	r := analytics.Range{Since: "-600"} // lists, and single requests of the running hour
+	w, err := r.Resolve(now, cfg.Settle.D())
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkTop(t, s, all, zone.ID(analyticstest.Zones()[0]), r, w, "path", "user_agent")
+}
+
 // Where lists have no room for all values, every count lies between what is shown and that and the bound.
 func TestTop_ErrorBoundHolds(t *testing.T) {
 	now := time.Date(2024, 3, 5, 12, 34, 56, 0, time.UTC)

@@ -33,25 +33,46 @@ const TopSeen = "*"
 
 // TopDimension is something to count by: a column of the raw table, and the expression over it that gives a String.
 // Grouping is by the column, so that the expression is computed for the values that come out alone.
-type TopDimension struct{ Name, Column, Show string }
+type TopDimension struct {
+	Name, Column, Show string
+	long               bool // a client can make the text as long as it likes
+}
+
+// TopText is how many bytes of a value a list keeps: values that are the same so far are one.
+const TopText = 1024
+
+// Listed gives what lists are grouped by and the expression for the value, which is no longer than TopText for texts that
+// clients make up.
+func (d TopDimension) Listed() (group, value string) {
+	if !d.long {
+		return d.Column, d.Show
+	}
+	cut := fmt.Sprintf("CAST(substring(%s, 1, %d), 'String')", d.Column, TopText)
+	return cut, cut
+}
 
 // TopDimensions gives all dimensions. The slice is the caller's.
 func TopDimensions() []TopDimension {
 	plain := func(name, column string) TopDimension {
-		return TopDimension{name, column, "CAST(" + column + ", 'String')"}
+		return TopDimension{Name: name, Column: column, Show: "CAST(" + column + ", 'String')"}
+	}
+	text := func(name, column string) TopDimension {
+		d := plain(name, column)
+		d.long = true
+		return d
 	}
 	return []TopDimension{
-		{"path", "ClientRequestPath", "ClientRequestPath"},
-		plain("host", "ClientRequestHost"),
-		{"referer", "ClientRequestReferer", "ClientRequestReferer"},
-		plain("user_agent", "ClientRequestUserAgent"),
+		text("path", "ClientRequestPath"),
+		text("host", "ClientRequestHost"),
+		text("referer", "ClientRequestReferer"),
+		text("user_agent", "ClientRequestUserAgent"),
 		// Addresses that came as IPv4 are shown as such.
-		{"client_ip", "ClientIP", "replaceRegexpOne(toString(ClientIP), '^::ffff:([0-9.]+)$', '\\\\1')"},
+		{Name: "client_ip", Column: "ClientIP", Show: "replaceRegexpOne(toString(ClientIP), '^::ffff:([0-9.]+)$', '\\\\1')"},
 		plain("country", "ClientCountry"),
 		plain("asn", "ClientASN"),
 		plain("status", "EdgeResponseStatus"),
-		plain("method", "ClientRequestMethod"),
-		plain("protocol", "ClientRequestProtocol"),
+		text("method", "ClientRequestMethod"),
+		text("protocol", "ClientRequestProtocol"),
 		plain("browser", "UserAgentBrowser"),
 		plain("os", "UserAgentOS"),
 		plain("device", "ClientDeviceType"),
@@ -107,6 +128,7 @@ func (l TopLevel) create() string {
 // time since to until (UInt32, seconds, until exclusive). A list has the n values with the most requests and the n with the most bytes.
 // To run it again does no harm.
 func (l TopLevel) FillTop(d TopDimension, n int) string {
+	group, value := d.Listed()
 	return fmt.Sprintf(`INSERT INTO %[1]s (zone_id, dimension, time, requests, bytes, errors, distinct_values, floor_requests, floor_bytes, listed, listed_requests, listed_bytes, listed_errors)
 SELECT zone, '%[2]s', at, sum(r), sum(b), sum(e), count(), maxIf(r, by_requests = %[4]d), maxIf(b, by_bytes = %[4]d),
     groupArrayIf(value, fit), groupArrayIf(r, fit), groupArrayIf(b, fit), groupArrayIf(e, fit)
@@ -122,7 +144,7 @@ FROM (
         GROUP BY ZoneID, at, %[8]s
     )
 )
-GROUP BY zone, at`, l.Table, d.Name, n, n+1, l.Of("EdgeStartTimestamp"), d.Show, HTTPRequests, d.Column)
+GROUP BY zone, at`, l.Table, d.Name, n, n+1, l.Of("EdgeStartTimestamp"), value, HTTPRequests, group)
 }
 
 // SealTop gives the statement that writes what each list has seen, as a row of [TopSeen], for the zones and times of the
