@@ -37,7 +37,7 @@ func Cut(block []byte, zone string, shards int) ([][]byte, error) {
 		counts[t]++
 	}
 	for i := range out {
-		out[i] = make([]byte, 0, len(block)/rows*counts[i]+1024)
+		out[i] = make([]byte, 0, int(float64(len(block))*float64(counts[i])/float64(rows)*1.05)+4096)
 		out[i] = binary.AppendUvarint(out[i], uint64(columns))
 		out[i] = binary.AppendUvarint(out[i], uint64(counts[i]))
 	}

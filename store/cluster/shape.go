@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -87,9 +88,42 @@ func (w fixed) cut(r *reader, to []uint16, out pieces) {
 	if r.err != nil {
 		return
 	}
-	for i, t := range to {
-		out[t] = append(out[t], data[i*int(w):(i+1)*int(w)]...)
+	at := out.extend(to, int(w))
+	switch w {
+	case 1:
+		for i, t := range to {
+			out[t][at[t]] = data[i]
+			at[t]++
+		}
+	case 4:
+		for i, t := range to {
+			*(*[4]byte)(out[t][at[t]:]) = [4]byte(data[i*4:])
+			at[t] += 4
+		}
+	case 8:
+		for i, t := range to {
+			*(*[8]byte)(out[t][at[t]:]) = [8]byte(data[i*8:])
+			at[t] += 8
+		}
+	default:
+		for i, t := range to {
+			copy(out[t][at[t]:], data[i*int(w):(i+1)*int(w)])
+			at[t] += int(w)
+		}
 	}
+}
+
+// extend makes room for values of so many bytes and says where in each piece it begins.
+func (p pieces) extend(to []uint16, width int) (at []int) {
+	at = make([]int, len(p))
+	for _, t := range to {
+		at[t] += width
+	}
+	for i, n := range at {
+		at[i] = len(p[i])
+		p[i] = slices.Grow(p[i], n)[:len(p[i])+n]
+	}
+	return at
 }
 
 // text is String.
