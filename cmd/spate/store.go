@@ -70,6 +70,11 @@ func (s *storePart) prepare(ctx context.Context, db store.DB) error {
 	if many, ok := db.(*cluster.DB); ok {
 		return many.CheckVersion(ctx)
 	}
+	if s.cfg.Address != embedded {
+		if err := cluster.Check(ctx, db); err != nil {
+			return err
+		}
+	}
 	if err := schema.Migrate(ctx, db); err != nil {
 		return fmt.Errorf("migrate store: %w", err)
 	}

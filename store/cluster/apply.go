@@ -60,6 +60,8 @@ func Apply(ctx context.Context, t Target, server clickhouse.Config, o ApplyOptio
 		return nil, err
 	} else if made != "" && made != layoutText(len(db.shards)) {
 		return nil, db.checkLayout(ctx)
+	} else if made == "" && a.From > 0 {
+		return nil, fmt.Errorf("database %s has a store of a single server: give the cluster another one, and move with `spate store move`", t.Database)
 	}
 	if a.Statements, err = Plan(ctx, t, a.From, db); err != nil {
 		return nil, err

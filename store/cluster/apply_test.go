@@ -99,6 +99,26 @@ func TestApply_TellsOfDeadServersAndRefusesNewerStores(t *testing.T) {
 	}
 }
 
+// A store of a single server is not taken for a cluster's, nor the other way round.
+func TestApply_LeavesASingleServersStoreAlone(t *testing.T) {
+	servers, tg := startShards(t, 1, 1)
+	one := single(t, *servers[0].addr.Load())
+	if err := schema.Migrate(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(t.Context(), one); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := apply(t, tg, ApplyOptions{}); err == nil || !strings.Contains(err.Error(), "store of a single server") || servers[0].replicas[0].queue.ran > 0 {
+		t.Errorf("%v, %d statements", err, servers[0].replicas[0].queue.ran)
+	}
+	servers, tg = startShards(t, 1, 1)
+	makeShard(t, single(t, *servers[0].addr.Load()), tg)
+	if err := Check(t.Context(), single(t, *servers[0].addr.Load())); err == nil || !strings.Contains(err.Error(), "store.cluster") {
+		t.Errorf("a cluster's: %v", err)
+	}
+}
+
 // Servers whose configuration cannot carry a cluster are refused before anything is made.
 func TestApply_LooksAtMacros(t *testing.T) {
 	servers, tg := startShards(t, 2, 1)

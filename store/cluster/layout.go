@@ -156,6 +156,18 @@ func (db *DB) ask(ctx context.Context, sql string) ([]string, error) {
 	return list, err
 }
 
+// Check says whether what a single server has is really a cluster's, whose tables are not to be used one server at a time.
+func Check(ctx context.Context, db store.DB) error {
+	rows, err := texts(ctx, db, "SELECT name FROM system.tables WHERE database = currentDatabase() AND name = {name:String}", map[string]string{"name": layoutTable})
+	if err != nil {
+		return fmt.Errorf("look for a cluster: %w", err)
+	}
+	if len(rows) > 0 {
+		return errors.New("the database is that of a cluster: name it in store.cluster")
+	}
+	return nil
+}
+
 // layoutStatements make the table of the layout and fill it, unless it is filled.
 func layoutStatements(w *rewriter, shards int) ([]string, error) {
 	list, err := w.statement("CREATE TABLE IF NOT EXISTS " + layoutTable + " (layout String, made DateTime DEFAULT now()) ENGINE = MergeTree ORDER BY layout")
