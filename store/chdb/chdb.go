@@ -52,6 +52,7 @@ type DB struct {
 	control   *conn // cancels statements; its being open keeps the engine running
 	controlMu sync.Mutex
 	tags      tagger
+	relieved  sync.Map // tags of queries that were ended for an insert, until they have
 
 	closing context.Context // ends when Close begins
 	stop    context.CancelFunc
@@ -243,7 +244,13 @@ func (db *DB) insert(ctx context.Context, in store.Insert) error {
 	tag := db.tags.next()
 	release := db.killOnDone(ctx, tag)
 	defer release()
-	if err = c.insert(tag+sql, "Native", in.Block); err == nil && db.cfg.Sync {
+	insert := func() error { return c.insert(tag+sql, "Native", in.Block) }
+	if in.Token != "" {
+		err = db.insertAgain(ctx, insert)
+	} else if err = insert(); store.IsCode(err, store.CodeMemoryLimit) { // whether to repeat it is the caller's to know
+		db.relieve(ctx)
+	}
+	if err == nil && db.cfg.Sync {
 		err = db.sync()
 	}
 	if ctx.Err() != nil && err != nil {
@@ -263,13 +270,18 @@ func (db *DB) sync() error {
 
 // run does a statement on a connection of the query pool, with its settings, cancelled when ctx ends.
 func (db *DB) run(ctx context.Context, q *store.Query, kind string, fn func(c *conn, sql string) (store.Stats, error)) error {
+	return db.runOn(ctx, db.queries, q, kind, fn)
+}
+
+// runOn is run on a connection of a pool.
+func (db *DB) runOn(ctx context.Context, from *pool, q *store.Query, kind string, fn func(c *conn, sql string) (store.Stats, error)) error {
 	began := time.Now()
-	stats, err := db.runOnce(ctx, q, fn)
+	stats, err := db.runOnce(ctx, from, q, fn)
 	db.metrics.query(kind, time.Since(began), stats, err)
 	return err
 }
 
-func (db *DB) runOnce(ctx context.Context, q *store.Query, fn func(c *conn, sql string) (store.Stats, error)) (store.Stats, error) {
+func (db *DB) runOnce(ctx context.Context, from *pool, q *store.Query, fn func(c *conn, sql string) (store.Stats, error)) (store.Stats, error) {
 	if q.Priority == store.Background {
 		select {
 		case db.background <- struct{}{}:
@@ -280,21 +292,21 @@ func (db *DB) runOnce(ctx context.Context, q *store.Query, fn func(c *conn, sql 
 			return store.Stats{}, store.ErrClosed
 		}
 	}
-	c, err := db.queries.get(ctx, db.closing)
+	c, err := from.get(ctx, db.closing)
 	if err != nil {
 		return store.Stats{}, err
 	}
 	undo, err := db.settle(c, q)
 	if err != nil {
-		db.queries.put(c)
+		from.put(c)
 		return store.Stats{}, err
 	}
 	defer func() {
 		if undo != "" && c.set(undo) != nil {
-			db.queries.drop(c)
+			from.drop(c)
 			return
 		}
-		db.queries.put(c)
+		from.put(c)
 	}()
 	tag := db.tags.next()
 	release := db.killOnDone(ctx, tag)
@@ -302,6 +314,9 @@ func (db *DB) runOnce(ctx context.Context, q *store.Query, fn func(c *conn, sql 
 	stats, err := fn(c, tag+q.SQL)
 	stats.Elapsed = time.Since(began)
 	release()
+	if _, ended := db.relieved.LoadAndDelete(tag); ended && store.IsCode(err, store.CodeCancelled) && ctx.Err() == nil {
+		err = errRelieved()
+	}
 	if err != nil && ctx.Err() != nil && store.IsCode(err, store.CodeCancelled) {
 		err = ctx.Err()
 	}

@@ -18,8 +18,8 @@ type Config struct {
 	Path string `yaml:"path"`
 	// Library is the path of libchdb.so; empty means the places that FindLibrary names.
 	Library string `yaml:"library"`
-	// Memory is what the engine may hold in all, caches included. Above it, queries and inserts fail with code 241, which
-	// is retriable.
+	// Memory is what the engine may hold in all, caches included. Above it, queries fail with code 241, which is retriable. An
+	// insert that lacks memory ends the query that holds the most of it.
 	Memory config.Size `yaml:"memory"`
 	// QueryMemory is what one query may hold.
 	QueryMemory config.Size `yaml:"query_memory"`

@@ -15,6 +15,7 @@ type metrics struct {
 	inserts    *prometheus.CounterVec
 	insertSecs prometheus.Histogram
 	insertSize prometheus.Counter
+	relieved   prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -43,7 +44,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "spate_store_insert_bytes_total", Help: "Bytes of the blocks that were inserted, uncompressed.",
 		}),
 	}
-	r.MustRegister(m.queries, m.querySecs, m.readRows, m.inserts, m.insertSecs, m.insertSize)
+	m.relieved = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "spate_store_queries_ended_for_inserts_total", Help: "Queries that were ended because an insert needed the memory they held.",
+	})
+	r.MustRegister(m.queries, m.querySecs, m.readRows, m.inserts, m.insertSecs, m.insertSize, m.relieved)
 	return m
 }
 

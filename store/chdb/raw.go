@@ -19,7 +19,8 @@ const rawPiece = 256 << 10
 // InsertRaw stores what r gives, in q.Format, by the INSERT q.SQL, which has neither FORMAT nor data. Unlike [DB.Insert]
 // it takes any amount, which the engine cuts into blocks by its own settings: what is stored when it fails are whole
 // blocks. An error of r ends it and is returned. It runs on a connection of the queries, so that it cannot take those of
-// the inserts. The engine does not tell how many rows
+// the inserts; with a token, which is how loaders in other processes insert, on one of the inserts, so that queries cannot keep it
+// waiting. The engine does not tell how many rows
 // were stored: of the answer, only Elapsed is set.
 func (db *DB) InsertRaw(ctx context.Context, q store.Query, r io.Reader) (store.Stats, error) {
 	if q.Format == "" {
@@ -37,12 +38,19 @@ func (db *DB) InsertRaw(ctx context.Context, q store.Query, r io.Reader) (store.
 	q.Settings = settings
 	var stats store.Stats
 	began := time.Now()
-	err := db.run(ctx, &q, "insert", func(c *conn, sql string) (store.Stats, error) {
+	pool := db.queries
+	if settings["insert_deduplication_token"] != "" {
+		pool = db.inserts
+	}
+	err := db.runOn(ctx, pool, &q, "insert", func(c *conn, sql string) (store.Stats, error) {
 		var err error
 		stats, err = c.insertFrom(ctx, sql, q.Format, r)
 		return stats, err
 	})
 	stats.Elapsed = time.Since(began)
+	if store.IsCode(err, store.CodeMemoryLimit) { // the data is gone: the caller has it, and finds room when it comes again
+		db.relieve(ctx)
+	}
 	return stats, err
 }
 
