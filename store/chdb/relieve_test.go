@@ -1,8 +1,8 @@
 package chdb_test
 
 import (
-	"context"
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
 	"testing"
