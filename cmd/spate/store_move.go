@@ -79,7 +79,7 @@ func (c *moveCommand) run(cmd *cobra.Command, opts *globalOptions) error {
 	if err != nil {
 		return fmt.Errorf("open the target: %w", err)
 	}
-	c.o.Retention = target.Retention
+	c.o.Retention, c.o.Sharded = target.Retention, src.sharded
 	c.o.Note = func(format string, args ...any) { fmt.Fprintf(errOut, format+"\n", args...) }
 	r, err := move.Run(ctx, src.list, dst.Target, c.o)
 	if cerr := dst.Close(); err == nil && cerr != nil {
@@ -164,7 +164,8 @@ func (c closers) Close() error {
 
 // moveSource is what is moved: one server, or one of each shard.
 type moveSource struct {
-	list []move.Source
+	list    []move.Source
+	sharded bool
 	closers
 }
 
@@ -191,14 +192,15 @@ func openSource(ctx context.Context, cfg *Config, from string, log *slog.Logger)
 		for _, db := range t.Servers {
 			src.list = append(src.list, db)
 		}
-		if len(src.list) == 0 {
+		src.sharded = len(src.list) > 0
+		if !src.sharded {
 			src.list = []move.Source{t.DB}
 		}
 		return src, false, nil
 	}
 	r, err := maintain.DialReader(ctx, sc.Embedded.Path)
 	if err == nil {
-		return &moveSource{[]move.Source{r}, closers{r}}, true, nil
+		return &moveSource{list: []move.Source{r}, closers: closers{r}}, true, nil
 	}
 	if !errors.Is(err, maintain.ErrNotRunning) {
 		return nil, false, err
@@ -216,7 +218,7 @@ func openSource(ctx context.Context, cfg *Config, from string, log *slog.Logger)
 	if err := schema.Migrate(ctx, db); err != nil {
 		return nil, false, errors.Join(err, db.Close())
 	}
-	return &moveSource{[]move.Source{db}, closers{db}}, false, nil
+	return &moveSource{list: []move.Source{db}, closers: closers{db}}, false, nil
 }
 
 // openServers opens a server, or of a cluster one server of each shard: a move puts rows together on one and attaches them there, so it

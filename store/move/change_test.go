@@ -303,6 +303,24 @@ func TestRun_TakesRetentionAlong(t *testing.T) {
 	o.Retention = keep
 	moved(t, src, dst, o)
 	exec(t, dst, "OPTIMIZE TABLE http_requests FINAL")
+	ingest(t, src, 0, 100, 3)
+	t.Run("a_target_that_keeps_less", func(t *testing.T) {
+		dst, _ := target(t)
+		o.Retention.Rules = nil
+		o.Retention.Minute = 1
+		exec(t, src, "INSERT INTO http_requests_1m (zone_id, time, requests, stored_on) VALUES ('old', now(), 5, today() - 3)")
+		moved(t, src, dst, o)
+		exec(t, dst, "OPTIMIZE TABLE http_requests FINAL", "OPTIMIZE TABLE http_requests_1m FINAL")
+		if raw := moved(t, src, dst, o).of("http_requests"); raw.Rows != 100 || raw.Copied != 0 {
+			t.Errorf("%+v", raw)
+		}
+		o.Verify = true
+		if r := moved(t, src, dst, o); r.of("http_requests_1m").Differing != 0 {
+			t.Errorf("%+v", r)
+		}
+		o.Verify = false
+	})
+	exec(t, src, "ALTER TABLE http_requests DELETE WHERE ZoneID != 'b'")
 	if got := answer(t, dst, "SELECT count() FROM http_requests"); got != answer(t, src, "SELECT count() FROM http_requests") {
 		t.Errorf("%s requests", got)
 	}

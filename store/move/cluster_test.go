@@ -121,6 +121,13 @@ func TestRun_ToClustersAndBack(t *testing.T) {
 		t.Fatalf("%v, %+v", err, r)
 	}
 	o.Overwrite = false
+	if _, err := run(t.Context(), two[0], three[0], o); err == nil || !strings.Contains(err.Error(), "one server of a cluster") {
+		t.Errorf("half of a cluster was moved: %v", err)
+	}
+	if _, err := run(t.Context(), db, three[0], o); err == nil || !strings.Contains(err.Error(), "one server of a cluster") {
+		t.Errorf("all went to one server of a cluster: %v", err)
+	}
+	o.Sharded = true
 	clustered(sources(two), three)
 	for name := range want {
 		exec(t, db, "TRUNCATE TABLE "+name)

@@ -20,12 +20,6 @@ const (
 
 // copy makes pieces of the target what they are in the source.
 func (m *mover) copy(ctx context.Context, t *table, work []diff) error {
-	if t.step != whole && !m.kept { // zones are there by now, and nothing that could expire
-		if err := m.o.Retention.Apply(ctx, m.all); err != nil {
-			return fmt.Errorf("set retention of the target: %w", err)
-		}
-		m.kept = true
-	}
 	total := len(work)
 	for len(work) > 0 {
 		n := batchOf(work, m.o.BatchRows)
@@ -37,6 +31,18 @@ func (m *mover) copy(ctx context.Context, t *table, work []diff) error {
 		work = work[n:]
 	}
 	return nil
+}
+
+// keep makes the target keep rows as long as it is to, once it knows the zones that have rules of their own.
+func (m *mover) keep(ctx context.Context) error {
+	if m.kept {
+		return nil
+	}
+	m.kept = true
+	if err := m.o.Retention.Apply(ctx, m.all); err != nil {
+		return fmt.Errorf("set retention of the target: %w", err)
+	}
+	return m.sameTables(ctx, true)
 }
 
 // batchOf gives how many of the pieces, of one partition, are copied together.

@@ -51,6 +51,8 @@ type Options struct {
 	// are sent at once; 0 means the defaults.
 	BatchRows  uint64
 	ChunkBytes int
+	// Sharded says that the sources are one server of each shard of a cluster, which is all of it.
+	Sharded bool
 	// Passes is how often what differs is copied, 0 for the default. More than one is of use while the source takes in
 	// events.
 	Passes int
@@ -202,6 +204,11 @@ func (m *mover) prepare(ctx context.Context) error {
 	if m.tables, err = describe(ctx, m.srcs[0]); err != nil {
 		return fmt.Errorf("read the source: %w", err)
 	}
+	for _, t := range m.tables {
+		if t.local && !m.o.Sharded {
+			return fmt.Errorf("the source is one server of a cluster, it has %s: name the cluster, as store.cluster in the configuration", t.onServer())
+		}
+	}
 	reads := m.o.Verify || m.o.DryRun
 	if !reads {
 		if err := m.dropStaging(ctx); err != nil { // of a run that was cut off
@@ -217,6 +224,11 @@ func (m *mover) prepare(ctx context.Context) error {
 		}
 		if err := m.openClaims(ctx); err != nil {
 			return err
+		}
+	}
+	if !reads { // as far as the target knows zones: once they are copied, again
+		if err := m.o.Retention.Apply(ctx, m.all); err != nil {
+			return fmt.Errorf("set retention of the target: %w", err)
 		}
 	}
 	if err := m.sameTables(ctx, !reads); err != nil {
@@ -268,6 +280,15 @@ func (m *mover) sameTables(ctx context.Context, all bool) error {
 		if err := t.same(other); err != nil {
 			return fmt.Errorf("%w: bring both to the same version first", err)
 		}
+		if other.local && m.shards == 1 && m.all == m.dst {
+			return fmt.Errorf("the target is one server of a cluster, it has %s: name the cluster, as store.cluster in the target's configuration", other.onServer())
+		}
+		if t.dueTo != other.due && t.to != nil { // other rows count than were compared
+			for _, p := range m.state[t.name] {
+				p.known = false
+			}
+		}
+		t.dueTo = other.due
 		to := *t
 		to.local, to.engine = other.local, other.engine
 		t.to = &to
@@ -283,6 +304,11 @@ func (m *mover) passes(ctx context.Context) error {
 			return err
 		}
 		for _, t := range m.tables {
+			if t.step != whole { // zones are there by now
+				if err := m.keep(ctx); err != nil {
+					return err
+				}
+			}
 			if err := m.copy(ctx, t, work[t.name]); err != nil {
 				return fmt.Errorf("copy %s: %w", t.name, err)
 			}

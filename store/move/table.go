@@ -26,7 +26,8 @@ type table struct {
 	time    string // the column that pieces are cut by; empty: the table is one piece
 	wide    bool   // the column has fractions of a second
 	step    step
-	due     string // when the engine may drop a row, as SQL; empty: never, or not known
+	due     string // when the source's engine may drop a row, as SQL; empty: never, or not known
+	dueTo   string // when the target's may
 }
 
 type column struct{ name, typ string }
@@ -169,12 +170,18 @@ func dueFrom(engine string) string {
 	return m[1]
 }
 
-// alive is the condition for rows that count: those that no store may drop today.
+// alive is the condition for rows that count: those that neither store may drop today.
 func (t *table) alive(today time.Time) string {
-	if t.due == "" {
+	var list []string
+	for _, due := range slices.Compact([]string{t.due, t.dueTo}) {
+		if due != "" {
+			list = append(list, "toDate("+due+") > toDate("+store.Quote(today.Format(time.DateOnly))+")")
+		}
+	}
+	if len(list) == 0 {
 		return "1"
 	}
-	return "toDate(" + t.due + ") > toDate(" + store.Quote(today.Format(time.DateOnly)) + ")"
+	return strings.Join(list, " AND ")
 }
 
 // from is what rows are read from.
