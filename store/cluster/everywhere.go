@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -18,7 +19,7 @@ const (
 	ddlWait = 60 * time.Second
 	// ddlWaitAbsent is how long it waits once it is known that some do not answer.
 	ddlWaitAbsent = 5 * time.Second
-	// ddlTries is how often one is tried that two servers began at once.
+	// ddlTries is how often one is tried that two servers began at once, or whose server went away. All of them may be repeated.
 	ddlTries = 5
 )
 
@@ -77,13 +78,18 @@ func (db *DB) run(ctx context.Context, q store.Query) error {
 		if err = db.ddl.ExecTo(ctx, q, &answer); err == nil {
 			return db.heard(ctx, answer.String())
 		}
-		if !store.IsCode(err, codeCannotAssignAlter) || try == ddlTries-1 {
+		wait := time.Second << try
+		var e *store.Error
+		if !errors.As(err, &e) { // the server went away; the others have the statement, or take it
+			wait = 10 * time.Millisecond
+		}
+		if try == ddlTries-1 || !store.IsCode(err, codeCannotAssignAlter) && (e != nil || !store.Retriable(err)) {
 			break
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(time.Second << try):
+		case <-time.After(wait):
 		}
 	}
 	return err
