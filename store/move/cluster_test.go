@@ -141,3 +141,40 @@ func TestRun_ToClustersAndBack(t *testing.T) {
 		}
 	}
 }
+
+// The table that rows are put together in on a server of a cluster is not replicated, and one that parts can be attached from.
+func TestTable_StagingOfReplicatedTables(t *testing.T) {
+	db := shardsOf(t, 1)[0]
+	tables, err := describe(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := regexp.MustCompile(`^(\w*MergeTree)(\(\w*\))?`)
+	n := 0
+	for _, tb := range tables {
+		// As a server with Keeper would describe it.
+		engine := made.ReplaceAllStringFunc(tb.engine, func(s string) string {
+			m := made.FindStringSubmatch(s)
+			args := strings.Trim(m[2], "()")
+			if args != "" {
+				args = ", " + args
+			}
+			return "Replicated" + m[1] + "('/clickhouse/tables/{shard}/default/" + tb.onServer() + "', '{replica}'" + args + ")"
+		})
+		engine = strings.Replace(engine, "non_replicated_deduplication_window = 10000", "replicated_deduplication_window = 10000, replicated_deduplication_window_seconds = 2592000", 1)
+		if !strings.HasPrefix(engine, "Replicated") {
+			t.Errorf("%s: %s", tb.name, engine)
+			continue
+		}
+		tb.engine = engine
+		sql := tb.createStaging()
+		if strings.Contains(sql, "eplicated") && strings.Contains(strings.ReplaceAll(sql, "non_replicated_deduplication_window", ""), "eplicated") {
+			t.Errorf("%s", sql)
+		}
+		exec(t, db, sql, "ALTER TABLE "+tb.onServer()+" ATTACH PARTITION ID 'all' FROM "+tb.staging())
+		n++
+	}
+	if n < 12 {
+		t.Errorf("%d tables", n)
+	}
+}
