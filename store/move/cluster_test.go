@@ -84,7 +84,7 @@ func TestRun_ToClustersAndBack(t *testing.T) {
 	if err := schema.Migrate(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	ingest(t, db, 0, 3000, 60)
+	ingest(t, db, 0, 3000, 10)
 	others(t, db)
 	want := contents(t, db)
 	two, three := shardsOf(t, 2), shardsOf(t, 3)
