@@ -22,6 +22,7 @@ type shard struct {
 	file string
 	addr string
 	cmd  *exec.Cmd
+	log  bytes.Buffer
 }
 
 func newShard(t *testing.T, i, shards int) *shard {
@@ -47,7 +48,12 @@ func newShard(t *testing.T, i, shards int) *shard {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(s.kill)
+	t.Cleanup(func() {
+		s.kill()
+		if t.Failed() {
+			t.Logf("a shard's log:\n%s", tail(s.log.Bytes(), 20))
+		}
+	})
 	s.start()
 	for _, kind := range []string{"engine = 'MaterializedView'", "1"} { // what it made for itself
 		names, err := s.ask("SELECT name FROM system.tables WHERE database = 'default' AND " + kind)
@@ -64,6 +70,7 @@ func newShard(t *testing.T, i, shards int) *shard {
 func (s *shard) start() {
 	s.t.Helper()
 	s.cmd = exec.Command(spateBinary(s.t), "store", "serve", "--config", s.file)
+	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -164,12 +171,7 @@ func TestCluster_KilledShardAndKilledLoader(t *testing.T) {
 	}
 	write()
 	s.start()
-	waitFor(t, 60*time.Second, "the first requests on both shards", func() error {
-		if a, b := shards[0].rows(), shards[1].rows(); a == 0 || b == 0 || a+b < sites*lines {
-			return fmt.Errorf("they have %d and %d", a, b)
-		}
-		return nil
-	})
+	checkClusterShards(t, shards, sites*lines*part)
 	shards[1].kill()
 	before := shards[0].rows()
 	write()
