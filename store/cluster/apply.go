@@ -200,7 +200,7 @@ func (db *DB) make(ctx context.Context, t Target, a *Applied, note Note) error {
 		return err
 	}
 	for _, sql := range append(first, layout...) {
-		if err := db.run(ctx, store.Query{SQL: sql, Priority: store.Background}); err != nil {
+		if err := db.insist(ctx, store.Query{SQL: sql, Priority: store.Background}); err != nil {
 			return fmt.Errorf("%.60q: %w", sql, err)
 		}
 	}
@@ -249,7 +249,7 @@ func (t *telling) Exec(ctx context.Context, q store.Query) error {
 	for _, sql := range list {
 		t.note("%s", oneLine(sql))
 		q.SQL = sql
-		if err := t.run(ctx, q); err != nil {
+		if err := t.insist(ctx, q); err != nil {
 			return err
 		}
 	}

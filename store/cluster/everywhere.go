@@ -95,6 +95,18 @@ func (db *DB) run(ctx context.Context, q store.Query) error {
 	return err
 }
 
+// insist is run for a statement that may be repeated, however it is sent.
+func (db *DB) insist(ctx context.Context, q store.Query) error {
+	var err error
+	for range ddlTries {
+		var e *store.Error
+		if err = db.run(ctx, q); err == nil || errors.As(err, &e) || !store.Retriable(err) {
+			return err
+		}
+	}
+	return err
+}
+
 // codeCannotAssignAlter is what a server answers whose table was changed by another one at the same time.
 const codeCannotAssignAlter = 517
 
