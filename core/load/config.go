@@ -45,8 +45,8 @@ type BlockConfig struct {
 	MaxBytes  config.Size `yaml:"max_bytes"` // of unpacked events
 	// MaxDelay is how long the first record waits.
 	MaxDelay config.Duration `yaml:"max_delay"`
-	// BusyDelay is how long it waits instead when after MaxDelay a twentieth of MaxEvents is there: most of what a block costs is
-	// by zone and not by event, so under load larger blocks are what keeps up.
+	// BusyDelay is how long it waits instead when after MaxDelay a twentieth of MaxEvents is there, as long as no MaxDelay passes
+	// without a record: most of what a block costs is by zone and not by event, so under load larger blocks are what keeps up.
 	BusyDelay config.Duration `yaml:"busy_delay"`
 }
 

@@ -263,7 +263,8 @@ func (w *worker) gather() ([]*kgo.Record, error) {
 		timer    *time.Timer
 		events   int
 		bytes    int64
-		filling  bool // the delay is over, but the block fills so fast that it waits for longer
+		began    time.Time // when the first record was there
+		heard    bool      // a record came since the timer was set
 	)
 	cfg := &w.l.cfg.Block
 	for events < cfg.MaxEvents && bytes < int64(cfg.MaxBytes) {
@@ -272,13 +273,15 @@ func (w *worker) gather() ([]*kgo.Record, error) {
 			return nil, err // what was gathered is read again by the next owner
 		}
 		if r == nil {
-			if filling || events*20 < cfg.MaxEvents {
+			left := cfg.BusyDelay.D() - time.Since(began)
+			if !heard || left <= 0 || events*20 < cfg.MaxEvents {
 				break
 			}
-			filling = true
-			timer.Reset(cfg.BusyDelay.D() - cfg.MaxDelay.D())
+			heard = false
+			timer.Reset(min(left, cfg.MaxDelay.D()))
 			continue
 		}
+		heard = true
 		w.advance(r)
 		h, _, err := batch.ParseHeader(r.Value)
 		if err == nil {
@@ -292,6 +295,7 @@ func (w *worker) gather() ([]*kgo.Record, error) {
 		}
 		recs = append(recs, r)
 		if timer == nil {
+			began = time.Now()
 			timer = time.NewTimer(cfg.MaxDelay.D())
 			defer timer.Stop()
 			deadline = timer.C
