@@ -99,9 +99,8 @@ func (c *Config) writeConfig(dir string) (string, error) {
 		{"compiled_expression_cache_size", "16777216"},
 		{"compiled_expression_cache_elements_size", "256"},
 		{"background_pool_size", strconv.Itoa(c.MergeThreads)},
-		// Merges can wait while there is something to insert or to answer.
-		{"os_threads_nice_value_merge_mutate", "10"},
-		{"background_merges_mutations_concurrency_ratio", "2"},
+		// More at a time, as is the engine's own rule, do not fit into its memory where parts are large.
+		{"background_merges_mutations_concurrency_ratio", "1"},
 		{"background_move_pool_size", "1"},
 		{"background_fetches_pool_size", "1"},
 		{"background_common_pool_size", "2"},
@@ -140,16 +139,15 @@ func (c *Config) writeConfig(dir string) (string, error) {
 // mergeTreeSettings are defaults of every table, fitted to a small machine: the engine's own expect a merge pool of 16 and
 // would refuse to merge with less.
 func mergeTreeSettings(mergeThreads int) [][2]string {
-	slots := mergeThreads * 2
 	return [][2]string{
 		{"auto_statistics_types", ""}, // nothing here reads them, and every insert would pay
 		// What was erased is to be gone from the disk soon.
 		{"cleanup_delay_period", "5"},
 		{"cleanup_delay_period_random_add", "2"},
 		{"max_cleanup_delay_period", "15"},
-		{"number_of_free_entries_in_pool_to_lower_max_size_of_merge", strconv.Itoa(max(1, slots/2))},
-		{"number_of_free_entries_in_pool_to_execute_mutation", strconv.Itoa(max(1, slots/2))},
-		{"number_of_free_entries_in_pool_to_execute_optimize_entire_partition", strconv.Itoa(max(1, slots/2))},
+		{"number_of_free_entries_in_pool_to_lower_max_size_of_merge", strconv.Itoa(max(1, mergeThreads/2))},
+		{"number_of_free_entries_in_pool_to_execute_mutation", strconv.Itoa(max(1, mergeThreads/2))},
+		{"number_of_free_entries_in_pool_to_execute_optimize_entire_partition", strconv.Itoa(max(1, mergeThreads/2))},
 	}
 }
 
