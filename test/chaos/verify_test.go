@@ -101,20 +101,21 @@ func (p *place) settle(n uint64, limit time.Duration) (count, error) {
 	return c, err
 }
 
-// rollups says where a rollup does not count what the raw table has.
-func (p *place) rollups(n uint64) []string {
-	var wrong []string
-	for _, table := range []string{"http_requests_1m", "http_requests_1h", "http_requests_1d", "http_requests_1mo", "http_colos_1m", "http_colos_1mo"} {
-		out, err := p.ask("SELECT sum(requests), uniqMerge(u) FROM (SELECT sum(requests) AS requests, " + uniques(table) + " AS u FROM " + table + ")")
-		if err != nil {
-			wrong = append(wrong, fmt.Sprintf("%s %s: %v", p.name, table, err))
-			continue
+// rollups waits until every rollup counts n requests, which it does an insert after the raw table. A rollup that counts more than
+// that has counted something twice, and never comes right.
+func (p *place) rollups(n uint64, limit time.Duration) error {
+	return waitFor(limit, fmt.Sprintf("%d requests in the rollups of %s", n, p.name), func() error {
+		for _, table := range []string{"http_requests_1m", "http_requests_1h", "http_requests_1d", "http_requests_1mo", "http_colos_1m", "http_colos_1mo"} {
+			out, err := p.ask("SELECT sum(requests), uniqMerge(u) FROM (SELECT sum(requests) AS requests, " + uniques(table) + " AS u FROM " + table + ")")
+			if err != nil {
+				return fmt.Errorf("%s: %w", table, err)
+			}
+			if got, _, _ := strings.Cut(out, "\t"); got != fmt.Sprint(n) {
+				return fmt.Errorf("%s counts %s", table, got)
+			}
 		}
-		if got, _, _ := strings.Cut(out, "\t"); got != fmt.Sprint(n) {
-			wrong = append(wrong, fmt.Sprintf("%s %s counts %s requests of %d", p.name, table, got, n))
-		}
-	}
-	return wrong
+		return nil
+	})
 }
 
 // uniques gives a state of distinct addresses, which the tables by colo do not have.
