@@ -101,7 +101,7 @@ func TestBin_BoundsHoldTheirNumbers(t *testing.T) {
 			t.Fatalf("bin %d is no mirror of bin %d", -b, b)
 		}
 	}
-	if !histogram.NaNBin.Valid() || (histogram.MaxBin+1).Valid() || !math.IsNaN(histogram.NaNBin.Midpoint()) {
+	if !histogram.NaNBin.Valid() || (histogram.MaxBin + 1).Valid() || !math.IsNaN(histogram.NaNBin.Midpoint()) {
 		t.Error("validity of the ends is wrong")
 	}
 }

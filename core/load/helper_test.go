@@ -94,10 +94,9 @@ type edge struct {
 	enc  *batch.Encoder
 	name string
 
-	mu     sync.Mutex
-	seq    uint64
-	sent   map[string]int // event id -> times it must be stored
-	ranges []string
+	mu   sync.Mutex
+	seq  uint64
+	sent map[string]int // event id -> times it must be stored
 }
 
 func newEdge(t testing.TB, cfg bus.Config, name string) *edge {
@@ -169,8 +168,7 @@ const sumsTable = "sums"
 
 // ids is a Builder whose block is the list of its events' ids, which goes to two tables.
 type ids struct {
-	list    []string
-	refuses func(id string) bool
+	list []string
 }
 
 func (b *ids) Reset() { b.list = b.list[:0] }

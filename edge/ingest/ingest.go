@@ -143,8 +143,7 @@ func (im *importer) run(ctx context.Context, sources []source) error {
 	defer im.progress.close()
 	for _, s := range sources {
 		if err := im.file(ctx, s); err != nil {
-			im.settle(context.WithoutCancel(ctx), false)
-			return err
+			return errors.Join(err, im.settle(context.WithoutCancel(ctx), false))
 		}
 	}
 	if im.o.DryRun {

@@ -78,8 +78,6 @@ func (db *DB) checkLayout(ctx context.Context) error {
 	return db.checkOrder(ctx)
 }
 
-func (db *DB) layoutText() string { return fmt.Sprintf("%d shards by %s", len(db.shards), layoutKey) }
-
 // layout reads what the store was made for; empty when there is none on any live server.
 func (db *DB) layout(ctx context.Context) (string, error) {
 	list, err := db.ask(ctx, "SELECT layout FROM "+db.rewrite.name(layoutTable)+" LIMIT 1")
@@ -132,7 +130,7 @@ func (db *DB) ask(ctx context.Context, sql string) ([]string, error) {
 	var list []string
 	var dead []error
 	answered := false
-	err := db.eachServer(ctx, func(_ int, addr string, one *clickhouse.DB) error {
+	err := db.eachServer(ctx, func(_ int, _ string, one *clickhouse.DB) error {
 		rows, err := texts(ctx, one, sql, nil)
 		var e *store.Error
 		switch {
