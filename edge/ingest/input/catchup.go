@@ -19,14 +19,11 @@ const maxSiblings = 64
 // unknown ones that were written no earlier than the newest known one. When none is known, the log was never followed, and
 // what was rotated is none of our business.
 func (f *follower) catchUp(ctx context.Context, l *followed) error {
-	all := siblings(l.path)
-	all = all[:min(len(all), maxSiblings)]
+	all := f.lookAtSiblings(l)
 	var known time.Time
 	for i := range all {
-		s := &all[i]
-		s.stream, s.ok, s.known = f.streamAt(l.path, s.path)
-		if s.known && s.info.ModTime().After(known) {
-			known = s.info.ModTime()
+		if all[i].known && all[i].info.ModTime().After(known) {
+			known = all[i].info.ModTime()
 		}
 	}
 	for _, t := range l.old { // its file may be gone
@@ -40,12 +37,41 @@ func (f *follower) catchUp(ctx context.Context, l *followed) error {
 	if known.IsZero() {
 		return nil
 	}
+	l.again = known
+	return f.readSiblings(ctx, l, all, known)
+}
+
+// catchUpAgain looks once more, at the poll after catchUp: a directory in which files are renamed while it is listed need not
+// show them all.
+func (f *follower) catchUpAgain(ctx context.Context, l *followed) error {
+	if l.again.IsZero() {
+		return nil
+	}
+	known := l.again
+	l.again = time.Time{}
+	return f.readSiblings(ctx, l, f.lookAtSiblings(l), known)
+}
+
+// lookAtSiblings gives the newest rotated files of a log, with their streams.
+func (f *follower) lookAtSiblings(l *followed) []sibling {
+	all := siblings(l.path)
+	all = all[:min(len(all), maxSiblings)]
+	for i := range all {
+		s := &all[i]
+		s.stream, s.ok, s.known = f.streamAt(l.path, s.path)
+	}
+	return all
+}
+
+// readSiblings reads what is new in rotated files: all of those that were written since, and the rest of known ones.
+func (f *follower) readSiblings(ctx context.Context, l *followed, all []sibling, since time.Time) error {
 	for i := len(all) - 1; i >= 0; i-- { // the oldest first
 		s := &all[i]
-		if !s.ok || s.info.ModTime().Before(known) && !s.known || l.isOpen(s) {
+		older := s.info.ModTime().Before(since)
+		if !s.ok || older && !s.known || l.isOpen(s) {
 			continue
 		}
-		if err := f.readSibling(ctx, l, s, s.info.ModTime().Before(known)); err != nil {
+		if err := f.readSibling(ctx, l, s, older); err != nil {
 			return err
 		}
 	}

@@ -30,6 +30,8 @@ type followed struct {
 	seen bool // the path had a file at some time of this run
 	// since is when the path was first looked at and had no file: what is rotated later was written under our eyes.
 	since time.Time
+	// again is since when rotated files are looked for once more, at the next poll; zero: they are not.
+	again time.Time
 }
 
 // tail is an open file of a log.
@@ -125,9 +127,6 @@ func (f *follower) visit(ctx context.Context, l *followed) error {
 		if err := f.drain(ctx, l.old[len(l.old)-1]); err != nil {
 			return err
 		}
-		if err := f.catchUp(ctx, l); err != nil {
-			return err
-		}
 	}
 	if l.live != nil && f.truncated(l.live) { // copied, then cut to nothing
 		f.metrics.rotations.WithLabelValues("truncate").Inc()
@@ -140,6 +139,8 @@ func (f *follower) visit(ctx context.Context, l *followed) error {
 		if err := f.open(ctx, l); err != nil {
 			return err
 		}
+	} else if err := f.catchUpAgain(ctx, l); err != nil {
+		return err
 	}
 	if err := f.visitOld(ctx, l); err != nil {
 		return err
@@ -174,7 +175,8 @@ func (f *follower) visitOld(ctx context.Context, l *followed) error {
 	return nil
 }
 
-// open opens the file of a log. A log that is first seen by this run may have been rotated while nobody was looking.
+// open opens the file of a log, and then reads what was rotated since the last one was open: at the start by anyone, later
+// between two polls, or between the look at the path and the opening. In this order no file falls between the two.
 func (f *follower) open(ctx context.Context, l *followed) error {
 	file, err := os.Open(l.path)
 	if err != nil {
@@ -192,16 +194,13 @@ func (f *follower) open(ctx context.Context, l *followed) error {
 	first := !l.seen
 	l.seen, l.live = true, t
 	if err := f.identify(l.path, t); err != nil {
-		return nil // read again at the next poll
-	}
-	if !first {
-		return nil
+		f.log.Warn("log cannot be read yet", "err", err) // drain tries again
 	}
 	_, known := f.position(t.stream)
 	if err := f.catchUp(ctx, l); err != nil {
 		return err
 	}
-	if !known && !f.up && f.cfg.From == "end" && t.first != nil && !f.anyKnown(l) {
+	if first && !known && !f.up && f.cfg.From == "end" && t.first != nil && !f.anyKnown(l) {
 		return f.skipTo(ctx, t, uint64(info.Size()))
 	}
 	return nil

@@ -308,6 +308,38 @@ func TestFollow_ServerThatRotates(t *testing.T) {
 	wantOnce(t, sink, n)
 }
 
+// TestFollow_RotatedTwiceBetweenPolls has a log come and go between two looks, with and without a look at the gap before it.
+func TestFollow_RotatedTwiceBetweenPolls(t *testing.T) {
+	for _, look := range []bool{false, true} {
+		t.Run(fmt.Sprintf("look_%v", look), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "access.log")
+			sink := newSink()
+			in, err := New([]Config{{Path: path}}, Deps{Sink: sink, EdgeName: "edge1"})
+			must(t, err)
+			f := in.runners[0].(*follower)
+			defer f.closeAll()
+			poll := func() { must(t, f.poll(t.Context())) }
+			rotate := func(n int) { must(t, os.Rename(path, fmt.Sprintf("%s.%d", path, n))) }
+
+			appendTo(t, path, linesOf(0, 10))
+			poll()
+			appendTo(t, path, linesOf(10, 20))
+			rotate(1)
+			if look {
+				poll()
+			}
+			for i := range 3 {
+				appendTo(t, path, linesOf(20+10*i, 30+10*i))
+				rotate(2 + i)
+			}
+			appendTo(t, path, linesOf(50, 60))
+			poll()
+			poll()
+			wantOnce(t, sink, 60)
+		})
+	}
+}
+
 func writeAndRotate(path string, n int, written chan<- int) error {
 	defer close(written)
 	r := rand.New(rand.NewPCG(1, 2))
