@@ -21,9 +21,16 @@ const (
 	// rollupBuffer bounds the buffer that each of a rollup's hundred columns has while a part is written. With the engine's
 	// own, a mebibyte, one merge takes 265 MiB; with this, 80 MiB and less time.
 	rollupBuffer = 64 << 10
-	// rollupMerge bounds how many parts of a rollup are merged at a time: a merge holds about 25 MiB for each, buffers of all
-	// columns, however small the part.
+	// rollupMerge bounds how many parts of minutes and hours are merged at a time: a merge holds about 25 MiB for each, buffers of
+	// all columns, however small the part. Of days and months, whose parts are one file each, it holds 3 MiB.
 	rollupMerge = 6
+	smallMerge  = 15
+	// rollupBlock is from how many bytes on a compressed block of minutes and hours ends with its granule: a dashboard unpacks
+	// what it reads, and little more, in two dozen columns.
+	rollupBlock = 16 << 10
+	// neverWide keeps all columns of a part of days or months in one file, whatever its size: the few rows of one zone are read
+	// from it for a fraction of what sixty files cost. docs/adr/0010 has the measurement.
+	neverWide = 1 << 40
 	// mergeBase is how much smaller than their sum the parts of raw must be to be merged. The engine's own is 5; a row of
 	// raw is merged fewer times with more, and the few queries of raw read more parts.
 	mergeBase = 10
@@ -66,20 +73,21 @@ type rollup struct {
 	colo  bool   // by colo too, with fewer columns
 	trunc string // time of the source's row to time of the row, with %s
 	part  string // partition key
+	small bool   // days and months: never a file for each column
 	days  int    // retention, 0 for ever
 }
 
 func rollups() []rollup {
 	r := DefaultRetention()
 	return []rollup{
-		{HTTPMinute, HTTPFlow, false, "%s", "toYYYYMM(time)", r.Minute},
-		{HTTPHour, HTTPMinute, false, "toStartOfHour(%s)", "toYear(time)", r.Hour},
-		{HTTPDay, HTTPHour, false, "toStartOfDay(%s)", "toYear(time)", r.Day},
-		{HTTPMonth, HTTPDay, false, "toDateTime(toStartOfMonth(%s), 'UTC')", "tuple()", r.Month},
-		{ColoMinute, HTTPFlow, true, "%s", "toYYYYMM(time)", r.Minute},
-		{ColoHour, ColoMinute, true, "toStartOfHour(%s)", "toYear(time)", r.Hour},
-		{ColoDay, ColoHour, true, "toStartOfDay(%s)", "toYear(time)", r.Day},
-		{ColoMonth, ColoDay, true, "toDateTime(toStartOfMonth(%s), 'UTC')", "tuple()", r.Month},
+		{HTTPMinute, HTTPFlow, false, "%s", "toYYYYMM(time)", false, r.Minute},
+		{HTTPHour, HTTPMinute, false, "toStartOfHour(%s)", "toYear(time)", false, r.Hour},
+		{HTTPDay, HTTPHour, false, "toStartOfDay(%s)", "toYear(time)", true, r.Day},
+		{HTTPMonth, HTTPDay, false, "toDateTime(toStartOfMonth(%s), 'UTC')", "tuple()", true, r.Month},
+		{ColoMinute, HTTPFlow, true, "%s", "toYYYYMM(time)", false, r.Minute},
+		{ColoHour, ColoMinute, true, "toStartOfHour(%s)", "toYear(time)", false, r.Hour},
+		{ColoDay, ColoHour, true, "toStartOfDay(%s)", "toYear(time)", true, r.Day},
+		{ColoMonth, ColoDay, true, "toDateTime(toStartOfMonth(%s), 'UTC')", "tuple()", true, r.Month},
 	}
 }
 
@@ -121,7 +129,12 @@ func (r rollup) create() string {
 	if r.days > 0 {
 		fmt.Fprintf(&b, "TTL stored_on + INTERVAL %d DAY DELETE\n", r.days)
 	}
-	fmt.Fprintf(&b, "SETTINGS index_granularity = %d, non_replicated_deduplication_window = %d, ttl_only_drop_parts = 1, min_bytes_for_wide_part = %d, max_compress_block_size = %d, max_parts_to_merge_at_once = %d", rollupGranularity, dedupWindow, wideFrom, rollupBuffer, rollupMerge)
+	wide, merge, block := wideFrom, rollupMerge, fmt.Sprintf(", min_compress_block_size = %d", rollupBlock)
+	if r.small {
+		wide, merge, block = neverWide, smallMerge, ""
+	}
+	fmt.Fprintf(&b, "SETTINGS index_granularity = %d, non_replicated_deduplication_window = %d, ttl_only_drop_parts = 1, min_bytes_for_wide_part = %d, max_compress_block_size = %d, max_parts_to_merge_at_once = %d%s",
+		rollupGranularity, dedupWindow, wide, rollupBuffer, merge, block)
 	return b.String()
 }
 
