@@ -199,6 +199,7 @@ func TestProducer_BlocksWhileTheBusTakesNothing(t *testing.T) {
 
 func TestEnsureTopics_SaysWhatIsWrong(t *testing.T) {
 	cfg, deps := startEmbedded(t)
+	cfg.Partitions = 4
 	var cl *kgo.Client
 	eventually(t, func() (err error) { cl, err = NewClient(cfg, deps); return err })
 	defer cl.Close()
@@ -219,6 +220,7 @@ func TestEnsureTopics_SaysWhatIsWrong(t *testing.T) {
 
 func TestReadLag_RisesWithoutAConsumer(t *testing.T) {
 	cfg, deps := startEmbedded(t)
+	cfg.Partitions = 4
 	p := newProducer(t, cfg, deps)
 	run(t, p.Run)
 	eventually(t, p.Ready)

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 
@@ -21,7 +22,8 @@ type Config struct {
 	// TopicPrefix comes before every topic name, for clusters that several systems share.
 	TopicPrefix string `yaml:"topic_prefix"`
 	// Partitions, Replication, MinInsync, Retention, RetentionBytes (per partition) and MaxMessage are for topics that do
-	// not exist yet. 0 leaves the value to the broker, except for Partitions and MaxMessage.
+	// not exist yet. 0 leaves the value to the broker, except for MaxMessage and for Partitions, where it means
+	// TopicPartitions.
 	Partitions     int32           `yaml:"partitions"`
 	Replication    int16           `yaml:"replication"`
 	MinInsync      int16           `yaml:"min_insync"`
@@ -60,7 +62,6 @@ func DefaultConfig() Config {
 	return Config{
 		Address:        Embedded,
 		ClientID:       "spate",
-		Partitions:     4,
 		MaxMessage:     16 * config.MiB,
 		MaxBuffered:    64 * config.MiB,
 		DialTimeout:    config.Duration(5 * time.Second),
@@ -76,7 +77,7 @@ func (c *Config) Validate(p *config.Problems) {
 		p.Check(err == nil, "address", c.Address, `must be "embedded" or kafka://host:port,host:port`)
 	}
 	p.Check(topicName(c.TopicPrefix), "topic_prefix", c.TopicPrefix, "may hold letters, digits, dot, underscore and dash only")
-	p.Check(c.Partitions >= 1 && c.Partitions <= 10000, "partitions", c.Partitions, "must be from 1 to 10000")
+	p.Check(c.Partitions >= 0 && c.Partitions <= 10000, "partitions", c.Partitions, "must be from 0 to 10000")
 	p.Check(c.Replication >= 0, "replication", c.Replication, "must not be negative")
 	p.Check(c.MinInsync >= 0 && (c.Replication == 0 || c.MinInsync <= c.Replication), "min_insync", c.MinInsync, "must not be more than replication")
 	p.Check(c.Retention >= 0, "retention", c.Retention, "must not be negative")
@@ -97,6 +98,19 @@ func (c *Config) Validate(p *config.Problems) {
 		p.Check(c.SASL.Mechanism == "" && !c.TLS.Enabled, "sasl.mechanism", c.SASL.Mechanism, "the embedded broker has neither SASL nor TLS")
 		p.Under("embedded", c.Embedded.Validate)
 	}
+}
+
+// TopicPartitions is how many partitions a new topic of requests gets: Partitions, or by itself one per processor of this
+// machine, from 2 to 4, on the embedded broker, and 4 on Kafka. Each partition's requests go to the store in blocks of their
+// own, and many small blocks cost it more than few large ones.
+func (c *Config) TopicPartitions() int32 {
+	switch {
+	case c.Partitions > 0:
+		return c.Partitions
+	case c.Address == Embedded:
+		return int32(min(max(runtime.NumCPU(), 2), 4))
+	}
+	return 4
 }
 
 func topicName(s string) bool {

@@ -148,7 +148,7 @@ func (p *Producer) connectOnce(ctx context.Context) (*outlet, error) {
 		return nil, err
 	}
 	topic := p.cfg.RequestsTopic()
-	if n := parts[topic].Partitions; n != p.cfg.Partitions {
+	if n := parts[topic].Partitions; p.cfg.Partitions > 0 && n != p.cfg.Partitions {
 		p.log.Warn("topic exists with another number of partitions, using that", "topic", topic, "partitions", n, "configured", p.cfg.Partitions)
 	}
 	return &outlet{cl: cl, topic: topic, partitions: parts[topic].Partitions}, nil

@@ -31,7 +31,7 @@ const batchRoom = 16 << 10
 // Topics returns all topics that Spate uses with this configuration, RequestsTopic first.
 func (c *Config) Topics() []Topic {
 	base := Topic{
-		Partitions: c.Partitions, Replication: c.Replication, MinInsync: c.MinInsync,
+		Partitions: c.TopicPartitions(), Replication: c.Replication, MinInsync: c.MinInsync,
 		Retention: c.Retention.D(), RetentionBytes: int64(c.RetentionBytes), MaxMessage: int64(c.MaxMessage) + batchRoom,
 	}
 	requests, refused, window := base, base, base

@@ -77,7 +77,7 @@ func (s *Store) startRig(ctx context.Context, delay time.Duration) (*rig, error)
 		kgo.ProducerBatchCompression(kgo.NoCompression())); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
-	r.topic, r.partitions = cfg.RequestsTopic(), cfg.Partitions
+	r.topic, r.partitions = cfg.RequestsTopic(), cfg.TopicPartitions()
 	return r, nil
 }
 

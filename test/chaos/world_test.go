@@ -104,7 +104,7 @@ func (w *world) configure(t *testing.T) {
 	t.Helper()
 	const load = "load: {retry: {max: 2s}, session_timeout: 6s}\n"
 	const small = "store: {embedded: {memory: 400MiB, query_memory: 200MiB}"
-	bus := fmt.Sprintf("bus: {embedded: {listen: %q}}\n", w.ports["broker"])
+	bus := fmt.Sprintf("bus: {partitions: 4, embedded: {listen: %q}}\n", w.ports["broker"])
 	shared := fmt.Sprintf("certs_dir: %s\n", filepath.Join(w.dir, "certs-first"))
 	w.add(t, storeServer, []string{"store", "serve"}, "store.http", small+fmt.Sprintf(", serve: {listen: %q}}\n", w.ports["store"]))
 	w.add(t, broker, []string{"broker"}, "broker.http", bus)
