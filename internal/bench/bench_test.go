@@ -65,7 +65,7 @@ func TestLogAsJSON_KeepsFields(t *testing.T) {
 	}
 }
 
-func smallOptions(t *testing.T) StoreOptions {
+func smallOptions(t testing.TB) StoreOptions {
 	t.Helper()
 	if _, err := chdb.FindLibrary(); err != nil {
 		t.Skip(err)
