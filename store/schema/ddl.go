@@ -15,22 +15,23 @@ const (
 	// rollupGranularity is how many rows of a rollup lie between two marks of its index: a dashboard reads few rows of one
 	// zone. docs/explanation/store-measurements.md has the measurement.
 	rollupGranularity = 256
-	// wideFrom is the size in bytes from which a part has a file for each column: what an insert writes stays below, and
-	// is one file.
+	// wideFrom is the size in bytes, unpacked, from which a part of raw or of minutes has a file for each column: what an insert
+	// writes stays below, and is one file.
 	wideFrom = 64 << 20
+	// wideLongFrom is the same for hours and longer. The few rows of a zone that a dashboard reads from a part cost half of what
+	// they cost in sixty files, and a merge holds 3 MiB for each part instead of 25. Not without a bound, because the marks of
+	// all columns are loaded together then. docs/adr/0010 has the measurement.
+	wideLongFrom = 2 << 30
 	// rollupBuffer bounds the buffer that each of a rollup's hundred columns has while a part is written. With the engine's
 	// own, a mebibyte, one merge takes 265 MiB; with this, 80 MiB and less time.
 	rollupBuffer = 64 << 10
-	// rollupMerge bounds how many parts of minutes and hours are merged at a time: a merge holds about 25 MiB for each, buffers of
-	// all columns, however small the part. Of days and months, whose parts are one file each, it holds 3 MiB.
-	rollupMerge = 6
-	smallMerge  = 15
-	// rollupBlock is from how many bytes on a compressed block of minutes and hours ends with its granule: a dashboard unpacks
-	// what it reads, and little more, in two dozen columns.
+	// rollupBlock is from how many bytes on a compressed block of a wide part of a rollup ends with its granule: a dashboard
+	// unpacks what it reads, and little more, in two dozen columns.
 	rollupBlock = 16 << 10
-	// neverWide keeps all columns of a part of days or months in one file, whatever its size: the few rows of one zone are read
-	// from it for a fraction of what sixty files cost. docs/adr/0010 has the measurement.
-	neverWide = 1 << 40
+	// minuteMerge and longMerge bound how many parts of minutes, and of hours and longer, are merged at a time, for what a
+	// merge holds for each.
+	minuteMerge = 6
+	longMerge   = 15
 	// mergeBase is how much smaller than their sum the parts of raw must be to be merged. The engine's own is 5; a row of
 	// raw is merged fewer times with more, and the few queries of raw read more parts.
 	mergeBase = 10
@@ -73,7 +74,7 @@ type rollup struct {
 	colo  bool   // by colo too, with fewer columns
 	trunc string // time of the source's row to time of the row, with %s
 	part  string // partition key
-	small bool   // days and months: never a file for each column
+	long  bool   // hours and longer
 	days  int    // retention, 0 for ever
 }
 
@@ -81,11 +82,11 @@ func rollups() []rollup {
 	r := DefaultRetention()
 	return []rollup{
 		{HTTPMinute, HTTPFlow, false, "%s", "toYYYYMM(time)", false, r.Minute},
-		{HTTPHour, HTTPMinute, false, "toStartOfHour(%s)", "toYear(time)", false, r.Hour},
+		{HTTPHour, HTTPMinute, false, "toStartOfHour(%s)", "toYear(time)", true, r.Hour},
 		{HTTPDay, HTTPHour, false, "toStartOfDay(%s)", "toYear(time)", true, r.Day},
 		{HTTPMonth, HTTPDay, false, "toDateTime(toStartOfMonth(%s), 'UTC')", "tuple()", true, r.Month},
 		{ColoMinute, HTTPFlow, true, "%s", "toYYYYMM(time)", false, r.Minute},
-		{ColoHour, ColoMinute, true, "toStartOfHour(%s)", "toYear(time)", false, r.Hour},
+		{ColoHour, ColoMinute, true, "toStartOfHour(%s)", "toYear(time)", true, r.Hour},
 		{ColoDay, ColoHour, true, "toStartOfDay(%s)", "toYear(time)", true, r.Day},
 		{ColoMonth, ColoDay, true, "toDateTime(toStartOfMonth(%s), 'UTC')", "tuple()", true, r.Month},
 	}
@@ -129,12 +130,12 @@ func (r rollup) create() string {
 	if r.days > 0 {
 		fmt.Fprintf(&b, "TTL stored_on + INTERVAL %d DAY DELETE\n", r.days)
 	}
-	wide, merge, block := wideFrom, rollupMerge, fmt.Sprintf(", min_compress_block_size = %d", rollupBlock)
-	if r.small {
-		wide, merge, block = neverWide, smallMerge, ""
+	wide, merge := wideFrom, minuteMerge
+	if r.long {
+		wide, merge = wideLongFrom, longMerge
 	}
-	fmt.Fprintf(&b, "SETTINGS index_granularity = %d, non_replicated_deduplication_window = %d, ttl_only_drop_parts = 1, min_bytes_for_wide_part = %d, max_compress_block_size = %d, max_parts_to_merge_at_once = %d%s",
-		rollupGranularity, dedupWindow, wide, rollupBuffer, merge, block)
+	fmt.Fprintf(&b, "SETTINGS index_granularity = %d, non_replicated_deduplication_window = %d, ttl_only_drop_parts = 1, min_bytes_for_wide_part = %d, max_compress_block_size = %d, max_parts_to_merge_at_once = %d, min_compress_block_size = %d",
+		rollupGranularity, dedupWindow, wide, rollupBuffer, merge, rollupBlock)
 	return b.String()
 }
 
