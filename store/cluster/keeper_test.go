@@ -44,11 +44,11 @@ func TestPlan_ReplicatedTablesAreMadeWithKeeper(t *testing.T) {
 		}
 	}
 	got := storetest.Text(t, db, "SELECT count(), countIf(zookeeper_path LIKE '/clickhouse/tables/s1/default/%\\_local'), countIf(zookeeper_path LIKE '/clickhouse/tables/all/default/%'), uniqExact(replica_name) FROM system.replicas")
-	if want := "19\t11\t8\t2"; got != want || made != 19 {
+	if want := "18\t11\t7\t2"; got != want || made != 19 { // a migration drops one
 		t.Errorf("replicated tables, of a shard, of all, names of replicas: %s, want %s; %d made", got, want, made)
 	}
 	// Macros stay in a table's definition, so that another server can be given the same.
-	if got := storetest.Text(t, db, "SELECT countIf(engine_full LIKE '%{shard}%' AND engine_full LIKE '%{replica}%'), count() FROM system.tables WHERE engine LIKE 'Replicated%'"); got != "19\t19" {
+	if got := storetest.Text(t, db, "SELECT countIf(engine_full LIKE '%{shard}%' AND engine_full LIKE '%{replica}%'), count() FROM system.tables WHERE engine LIKE 'Replicated%'"); got != "18\t18" {
 		t.Errorf("definitions with macros, of all: %s", got)
 	}
 }

@@ -106,7 +106,6 @@ the dimension ` + "`*`" + ` has no list; its ` + "`requests`" + ` are those that
 | ` + "`ledger_batches`" + ` | by edge, epoch and block of 4096 sequence numbers: the names of stored batches. Combine ` + "`sequences`" + ` with ` + "`groupBitmapMerge`" + `; ` + "`marks`" + ` says the last sequence stored in each span of 20 s |
 | ` + "`notices`" + ` | what edges had to tell besides requests: kind, source, line, how many, reason, a sample |
 | ` + "`erasures`" + ` | by zone and day: how many requests were erased, ` + "`sum`" + `; whose they were is not there |
-| ` + "`imports`" + ` | one row per imported file |
 | ` + "`schema_migrations`" + ` | the migrations that were applied |
 | ` + "`http_requests_flow`" + ` | holds nothing: what the loader has added up passes through it into the minute tables; addresses instead of states of ` + "`uniques`" + ` |
 `

@@ -38,8 +38,6 @@ const (
 	Notices = "notices"
 	// Erasures has how many requests were erased of each zone and day, so that a check knows what the raw table lacks.
 	Erasures = "erasures"
-	// Imports has one row per imported file.
-	Imports = "imports"
 	// Migrations records what was done to this store.
 	Migrations = "schema_migrations"
 )
