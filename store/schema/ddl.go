@@ -32,6 +32,11 @@ const (
 	// merge holds for each.
 	minuteMerge = 6
 	longMerge   = 15
+	// minuteBase, hourBase and dayBase are mergeBase for the rollups: minutes have the engine's own. Of days and months there are few
+	// rows, and a dashboard reads a part of each time that was not merged yet. docs/adr/0010 has the measurement.
+	minuteBase = 5
+	hourBase   = 3
+	dayBase    = 2
 	// mergeBase is how much smaller than their sum the parts of raw must be to be merged. The engine's own is 5; a row of
 	// raw is merged fewer times with more, and the few queries of raw read more parts.
 	mergeBase = 10
@@ -74,21 +79,21 @@ type rollup struct {
 	colo  bool   // by colo too, with fewer columns
 	trunc string // time of the source's row to time of the row, with %s
 	part  string // partition key
-	long  bool   // hours and longer
+	base  int    // merge_selector_base
 	days  int    // retention, 0 for ever
 }
 
 func rollups() []rollup {
 	r := DefaultRetention()
 	return []rollup{
-		{HTTPMinute, HTTPFlow, false, "%s", "toYYYYMM(time)", false, r.Minute},
-		{HTTPHour, HTTPMinute, false, "toStartOfHour(%s)", "toYear(time)", true, r.Hour},
-		{HTTPDay, HTTPHour, false, "toStartOfDay(%s)", "toYear(time)", true, r.Day},
-		{HTTPMonth, HTTPDay, false, "toDateTime(toStartOfMonth(%s), 'UTC')", "tuple()", true, r.Month},
-		{ColoMinute, HTTPFlow, true, "%s", "toYYYYMM(time)", false, r.Minute},
-		{ColoHour, ColoMinute, true, "toStartOfHour(%s)", "toYear(time)", true, r.Hour},
-		{ColoDay, ColoHour, true, "toStartOfDay(%s)", "toYear(time)", true, r.Day},
-		{ColoMonth, ColoDay, true, "toDateTime(toStartOfMonth(%s), 'UTC')", "tuple()", true, r.Month},
+		{HTTPMinute, HTTPFlow, false, "%s", "toYYYYMM(time)", minuteBase, r.Minute},
+		{HTTPHour, HTTPMinute, false, "toStartOfHour(%s)", "toYear(time)", hourBase, r.Hour},
+		{HTTPDay, HTTPHour, false, "toStartOfDay(%s)", "toYear(time)", dayBase, r.Day},
+		{HTTPMonth, HTTPDay, false, "toDateTime(toStartOfMonth(%s), 'UTC')", "tuple()", dayBase, r.Month},
+		{ColoMinute, HTTPFlow, true, "%s", "toYYYYMM(time)", minuteBase, r.Minute},
+		{ColoHour, ColoMinute, true, "toStartOfHour(%s)", "toYear(time)", hourBase, r.Hour},
+		{ColoDay, ColoHour, true, "toStartOfDay(%s)", "toYear(time)", dayBase, r.Day},
+		{ColoMonth, ColoDay, true, "toDateTime(toStartOfMonth(%s), 'UTC')", "tuple()", dayBase, r.Month},
 	}
 }
 
@@ -131,11 +136,11 @@ func (r rollup) create() string {
 		fmt.Fprintf(&b, "TTL stored_on + INTERVAL %d DAY DELETE\n", r.days)
 	}
 	wide, merge := wideFrom, minuteMerge
-	if r.long {
+	if r.base != minuteBase { // hours and longer
 		wide, merge = wideLongFrom, longMerge
 	}
-	fmt.Fprintf(&b, "SETTINGS index_granularity = %d, non_replicated_deduplication_window = %d, ttl_only_drop_parts = 1, min_bytes_for_wide_part = %d, max_compress_block_size = %d, max_parts_to_merge_at_once = %d, min_compress_block_size = %d",
-		rollupGranularity, dedupWindow, wide, rollupBuffer, merge, rollupBlock)
+	fmt.Fprintf(&b, "SETTINGS index_granularity = %d, non_replicated_deduplication_window = %d, ttl_only_drop_parts = 1, min_bytes_for_wide_part = %d, max_compress_block_size = %d, max_parts_to_merge_at_once = %d, min_compress_block_size = %d, merge_selector_base = %d",
+		rollupGranularity, dedupWindow, wide, rollupBuffer, merge, rollupBlock, r.base)
 	return b.String()
 }
 
