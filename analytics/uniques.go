@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -13,6 +14,8 @@ import (
 // become too many, only those are kept that end in skip zero bits. Merging states here and in the engine gives the same
 // numbers. The zero value is empty.
 type uniques struct {
+	// first is the only state so far: most points of a dashboard have one row, whose hashes need no table to be counted.
+	first []byte
 	skip  uint8
 	zero  bool // the hash 0 is in the set
 	size  int  // of table, in use
@@ -22,18 +25,30 @@ type uniques struct {
 // maxUniques is how many hashes a set keeps.
 const maxUniques = 1 << 16
 
-// merge adds a state: its hashes, and how many bits they skip.
+// merge adds a state: its hashes, all different, and how many bits they skip. Nothing of hashes is kept.
 func (u *uniques) merge(skip uint8, hashes []byte) {
+	if u.first == nil && u.table == nil && len(hashes) > 0 {
+		u.skip, u.first = skip, bytes.Clone(hashes)
+		return
+	}
+	if first := u.first; first != nil {
+		u.first = nil
+		u.add(u.skip, first)
+	}
+	u.add(skip, hashes)
+}
+
+func (u *uniques) add(skip uint8, hashes []byte) {
 	if skip > u.skip {
 		u.raise(skip)
 	}
 	u.reserve(u.size + len(hashes)/4)
 	for ; len(hashes) >= 4; hashes = hashes[4:] {
-		u.add(binary.LittleEndian.Uint32(hashes))
+		u.addHash(binary.LittleEndian.Uint32(hashes))
 	}
 }
 
-func (u *uniques) add(h uint32) {
+func (u *uniques) addHash(h uint32) {
 	if h&(1<<u.skip-1) != 0 {
 		return
 	}
@@ -48,6 +63,9 @@ func (u *uniques) add(h uint32) {
 }
 
 func (u *uniques) count() int {
+	if u.first != nil {
+		return len(u.first) / 4
+	}
 	if u.zero {
 		return u.size + 1
 	}

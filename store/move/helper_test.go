@@ -88,9 +88,8 @@ func others(t testing.TB, db store.DB) {
 	exec(t, db,
 		"INSERT INTO zones (id, name, hosts, plan, created, version) VALUES ('a', 'a.test', ['a.test', 'www.a.test'], 'free', now64(3), 1), ('b', 'b.test', [], 'pro', now64(3), 1)",
 		"INSERT INTO zones (id, name, hosts, plan, created, version) VALUES ('a', 'a.test', ['a.test'], 'pro', now64(3), 2)",
-		"INSERT INTO imports (id, file, lines) VALUES ('x', '/var/log/it''s', 7)",
 		"INSERT INTO erasures (day, zone_id, requests) VALUES (today(), 'a', 3), (today(), 'b', 4)",
-		"INSERT INTO notices (edge, time, kind, count, reason) SELECT 'e', now64(3) - toIntervalDay(number), 'line', number, 'bad' FROM numbers(50)",
+		"INSERT INTO notices (edge, time, kind, count, reason) SELECT 'e', now64(3) - toIntervalDay(number), 'line', number, 'it''s bad' FROM numbers(50)",
 		"INSERT INTO http_requests_top_1h (zone_id, dimension, time, requests, bytes, listed, listed_requests) SELECT 'a', 'path', toStartOfHour(now()) - toIntervalHour(number), number, 1, ['/a', '/b'], [number, 1] FROM numbers(100)",
 		"INSERT INTO http_requests_top_1d (zone_id, dimension, time, requests, bytes, listed, listed_requests) SELECT 'a', 'path', toStartOfDay(now()) - toIntervalDay(number), number, 1, ['/a', '/b'], [number, 1] FROM numbers(10)",
 	)

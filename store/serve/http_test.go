@@ -299,12 +299,14 @@ func begin(t *testing.T, addr, where string) <-chan string {
 
 func TestHTTP_KillDuplicateAndReplace(t *testing.T) {
 	p := servetest.Start(t, servetest.Options{Users: []servetest.User{{Name: "a", MaxQueries: 2}, {Name: "b"}, {Name: "owner", Admin: true}}})
-	isRunning := func() bool {
-		_, got := ask(t, p.Addr, "POST", "?user=b", "SELECT count() FROM system.processes WHERE query LIKE '%sip' || 'Hash64%'")
-		return got == "1\n"
+	running := func(n int) func() bool {
+		return func() bool {
+			_, got := ask(t, p.Addr, "POST", "?user=b", "SELECT count() FROM system.processes WHERE query LIKE '%sip' || 'Hash64%'")
+			return got == fmt.Sprintf("%d\n", n)
+		}
 	}
 	first := begin(t, p.Addr, "?user=a&query_id=one")
-	waitFor(t, "the statement to begin", isRunning)
+	waitFor(t, "the statement to begin", running(1))
 	if _, got := ask(t, p.Addr, "POST", "?user=b", "KILL QUERY WHERE query_id = 'one'"); got != "" {
 		t.Errorf("another user killed it: %q", got)
 	}
@@ -312,10 +314,10 @@ func TestHTTP_KillDuplicateAndReplace(t *testing.T) {
 		t.Errorf("the same id twice: %d", resp.StatusCode)
 	}
 	second := begin(t, p.Addr, "?user=a&query_id=two")
-	waitFor(t, "the bound of the user", func() bool {
-		resp, _ := ask(t, p.Addr, "POST", "?user=a", "SELECT 1")
-		return resp.StatusCode == 503 && resp.Header.Get("X-ClickHouse-Exception-Code") == "202"
-	})
+	waitFor(t, "the second to begin", running(2)) // before the user asks again, which would take its place
+	if resp, _ := ask(t, p.Addr, "POST", "?user=a", "SELECT 1"); resp.StatusCode != 503 || resp.Header.Get("X-ClickHouse-Exception-Code") != "202" {
+		t.Errorf("beyond the bound of the user: %d", resp.StatusCode)
+	}
 	if _, got := ask(t, p.Addr, "POST", "?user=owner&param_id=two", "KILL QUERY WHERE query_id = {id:String} ASYNC FORMAT CSV"); got != fmt.Sprintf("\"waiting\",\"two\",\"a\",%q\n", endless) {
 		t.Errorf("killed %q", got)
 	}
