@@ -136,7 +136,7 @@ func (r rollup) create() string {
 		fmt.Fprintf(&b, "TTL stored_on + INTERVAL %d DAY DELETE\n", r.days)
 	}
 	wide, merge := wideFrom, minuteMerge
-	if r.base != minuteBase { // hours and longer
+	if r.from != HTTPFlow { // hours and longer
 		wide, merge = wideLongFrom, longMerge
 	}
 	fmt.Fprintf(&b, "SETTINGS index_granularity = %d, non_replicated_deduplication_window = %d, ttl_only_drop_parts = 1, min_bytes_for_wide_part = %d, max_compress_block_size = %d, max_parts_to_merge_at_once = %d, min_compress_block_size = %d, merge_selector_base = %d",
