@@ -108,7 +108,7 @@ func (c *Config) TopicPartitions() int32 {
 	case c.Partitions > 0:
 		return c.Partitions
 	case c.Address == Embedded:
-		return int32(min(max(runtime.NumCPU(), 2), 4))
+		return int32(min(max(runtime.GOMAXPROCS(0), 2), 4))
 	}
 	return 4
 }
