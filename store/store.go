@@ -32,16 +32,28 @@ type Query struct {
 	Priority Priority
 }
 
-// Priority separates kinds of work so that one cannot starve another.
+// Priority separates kinds of work so that one cannot starve another. Inserts come before both.
 type Priority uint8
 
 // The priorities.
 const (
 	// Interactive is the default: dashboards and API calls.
 	Interactive Priority = iota
-	// Background is for migrations, exports, checks.
+	// Background is for migrations, exports, checks, and for SQL that users write: a query that yields to all others.
 	Background
 )
+
+// PriorityHeader is the HTTP header in which a query's priority goes from a role to `spate store serve`; what comes without it is
+// [Background]. Other servers do not know it.
+const PriorityHeader = "X-Spate-Priority"
+
+// String gives the name as in [PriorityHeader].
+func (p Priority) String() string {
+	if p == Background {
+		return "background"
+	}
+	return "interactive"
+}
 
 // Stats tells what a statement cost.
 type Stats struct {

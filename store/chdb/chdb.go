@@ -1,8 +1,8 @@
 // Package chdb is the ClickHouse engine inside this process: libchdb, loaded at run time and called without cgo. It is a
 // [store.DB]; it is not a server, listens on nothing, and knows no tables.
 //
-// The engine is one per process and its data path belongs to one process at a time; a lock file says who has it. Queries
-// and inserts have separate, bounded sets of connections, so that neither can take all of the other's.
+// The engine is one per process and its data path belongs to one process at a time; a lock file says who has it. Inserts,
+// queries and background queries have separate, bounded sets of connections, so that none can take all of another's.
 package chdb
 
 import (
@@ -42,11 +42,10 @@ type DB struct {
 	metrics *metrics
 	lib     *library
 	lock    *os.File
-	session map[string]string
 
 	queries    *pool
+	background *pool // of queries that yield to all others
 	inserts    *pool
-	background chan struct{} // bounds how many of the queries may be background work
 	writes     *semaphore.Weighted
 
 	control   *conn // cancels statements; its being open keeps the engine running
@@ -74,7 +73,7 @@ func Open(ctx context.Context, cfg Config, deps Deps) (*DB, error) {
 	if deps.Logger == nil {
 		deps.Logger = slog.New(slog.DiscardHandler)
 	}
-	db := &DB{cfg: cfg, log: deps.Logger, metrics: newMetrics(deps.Registerer), session: cfg.sessionSettings(), writes: semaphore.NewWeighted(allWrites)}
+	db := &DB{cfg: cfg, log: deps.Logger, metrics: newMetrics(deps.Registerer), writes: semaphore.NewWeighted(allWrites)}
 	db.closing, db.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if err := db.start(ctx); err != nil {
 		db.stop()
@@ -115,24 +114,11 @@ func (db *DB) start(ctx context.Context) error {
 	if db.control, err = lib.open(args...); err != nil {
 		return err
 	}
-	dial := func() (*conn, error) {
-		c, err := lib.open(args...)
-		if err != nil {
-			return nil, err
-		}
-		set, err := quoteSettings(db.session)
-		if err == nil {
-			err = c.set("SET " + set)
-		}
-		if err != nil {
-			c.close()
-			return nil, err
-		}
-		return c, nil
-	}
-	db.queries = newPool(db.cfg.Connections, dial)
-	db.inserts = newPool(db.cfg.ParallelInserts(), dial)
-	db.background = make(chan struct{}, max(1, db.cfg.Connections/2))
+	session := db.cfg.sessionSettings()
+	forInserts, forQueries, forBackground := yielding(mayNice())
+	db.queries = newPool(db.cfg.Connections, lib.dialer(args, session, forQueries))
+	db.background = newPool(max(1, db.cfg.Connections/2), lib.dialer(args, session, forBackground))
+	db.inserts = newPool(db.cfg.ParallelInserts(), lib.dialer(args, session, forInserts))
 	c, err := db.queries.get(ctx, db.closing)
 	if err != nil {
 		db.control.close()
@@ -268,9 +254,16 @@ func (db *DB) sync() error {
 	return nil
 }
 
-// run does a statement on a connection of the query pool, with its settings, cancelled when ctx ends.
+// run does a statement on a connection of the pool for its priority, with its settings, cancelled when ctx ends.
 func (db *DB) run(ctx context.Context, q *store.Query, kind string, fn func(c *conn, sql string) (store.Stats, error)) error {
-	return db.runOn(ctx, db.queries, q, kind, fn)
+	return db.runOn(ctx, db.poolFor(q.Priority), q, kind, fn)
+}
+
+func (db *DB) poolFor(p store.Priority) *pool {
+	if p == store.Background {
+		return db.background
+	}
+	return db.queries
 }
 
 // runOn is run on a connection of a pool.
@@ -282,21 +275,11 @@ func (db *DB) runOn(ctx context.Context, from *pool, q *store.Query, kind string
 }
 
 func (db *DB) runOnce(ctx context.Context, from *pool, q *store.Query, fn func(c *conn, sql string) (store.Stats, error)) (store.Stats, error) {
-	if q.Priority == store.Background {
-		select {
-		case db.background <- struct{}{}:
-			defer func() { <-db.background }()
-		case <-ctx.Done():
-			return store.Stats{}, ctx.Err()
-		case <-db.closing.Done():
-			return store.Stats{}, store.ErrClosed
-		}
-	}
 	c, err := from.get(ctx, db.closing)
 	if err != nil {
 		return store.Stats{}, err
 	}
-	undo, err := db.settle(c, q)
+	undo, err := c.settle(q)
 	if err != nil {
 		from.put(c)
 		return store.Stats{}, err
@@ -308,10 +291,15 @@ func (db *DB) runOnce(ctx context.Context, from *pool, q *store.Query, fn func(c
 		}
 		from.put(c)
 	}()
+	return db.runTagged(ctx, c, q.SQL, fn)
+}
+
+// runTagged runs a statement so that it can be cancelled, and says why it was.
+func (db *DB) runTagged(ctx context.Context, c *conn, sql string, fn func(c *conn, sql string) (store.Stats, error)) (store.Stats, error) {
 	tag := db.tags.next()
 	release := db.killOnDone(ctx, tag)
 	began := time.Now()
-	stats, err := fn(c, tag+q.SQL)
+	stats, err := fn(c, tag+sql)
 	stats.Elapsed = time.Since(began)
 	release()
 	if _, ended := db.relieved.LoadAndDelete(tag); ended && store.IsCode(err, store.CodeCancelled) && ctx.Err() == nil {
@@ -321,39 +309,6 @@ func (db *DB) runOnce(ctx context.Context, from *pool, q *store.Query, fn func(c
 		err = ctx.Err()
 	}
 	return stats, err
-}
-
-// settle applies the settings of one query to c and gives the statement that takes them back.
-func (db *DB) settle(c *conn, q *store.Query) (undo string, err error) {
-	settings := q.Settings
-	if q.ID != "" {
-		settings = map[string]string{"log_comment": q.ID}
-		for k, v := range q.Settings {
-			settings[k] = v
-		}
-	}
-	if len(settings) == 0 {
-		return "", nil
-	}
-	set, err := quoteSettings(settings)
-	if err != nil {
-		return "", err
-	}
-	if err := c.set("SET " + set); err != nil {
-		return "", err
-	}
-	undo = "SET "
-	for i, k := range sortedKeys(settings) {
-		if i > 0 {
-			undo += ", "
-		}
-		if v, ok := db.session[k]; ok {
-			undo += k + " = " + store.Quote(v)
-		} else {
-			undo += k + " = DEFAULT"
-		}
-	}
-	return undo, nil
 }
 
 // Version gives the version of the engine.
@@ -369,6 +324,7 @@ func (db *DB) Close() error {
 		db.stop()
 		release := db.killUntil()
 		db.queries.close()
+		db.background.close()
 		db.inserts.close()
 		release()
 		db.controlMu.Lock()

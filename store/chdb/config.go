@@ -29,7 +29,8 @@ type Config struct {
 	Threads int `yaml:"threads"`
 	// MergeThreads is how many parts are merged at a time in the background.
 	MergeThreads int `yaml:"merge_threads"`
-	// Connections is how many queries run at a time; others wait.
+	// Connections is how many queries of dashboards run at a time, and half of it how many in the background: exports, checks, and
+	// SQL of users. Others wait. What is in the background yields the processors to inserts and dashboards.
 	Connections int `yaml:"connections"`
 	// Inserters is how many inserts run at a time, beside the queries; 0 means half as many as there are CPUs, for the
 	// other half builds what is inserted next. Each takes the memory of one block.

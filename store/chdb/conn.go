@@ -2,6 +2,7 @@ package chdb
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"unsafe"
 
@@ -13,6 +14,8 @@ type conn struct {
 	lib   *library
 	outer unsafe.Pointer // what connect gave and close wants: the address of the handle
 	inner unsafe.Pointer // the handle
+	// session are the settings that the connection began with.
+	session map[string]string
 }
 
 // connect opens a connection. The first one of the process boots the engine with args; later ones join it.
@@ -35,7 +38,65 @@ func (l *library) open(args ...string) (*conn, error) {
 	return &conn{lib: l, outer: outer, inner: *(*unsafe.Pointer)(outer)}, nil
 }
 
+// dialer gives a function that opens connections with the settings of both.
+func (l *library) dialer(args []string, session, more map[string]string) func() (*conn, error) {
+	session = maps.Clone(session)
+	maps.Copy(session, more)
+	return func() (*conn, error) { return l.openSession(args, session) }
+}
+
+// openSession opens a connection with settings.
+func (l *library) openSession(args []string, session map[string]string) (*conn, error) {
+	set, err := quoteSettings(session)
+	if err != nil {
+		return nil, err
+	}
+	c, err := l.open(args...)
+	if err != nil {
+		return nil, err
+	}
+	c.session = session
+	if err := c.set("SET " + set); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
 func (c *conn) close() { c.lib.closeConn(c.outer) }
+
+// settle applies the settings of one query and gives the statement that takes them back.
+func (c *conn) settle(q *store.Query) (undo string, err error) {
+	settings := q.Settings
+	if q.ID != "" {
+		settings = map[string]string{"log_comment": q.ID}
+		for k, v := range q.Settings {
+			settings[k] = v
+		}
+	}
+	if len(settings) == 0 {
+		return "", nil
+	}
+	set, err := quoteSettings(settings)
+	if err != nil {
+		return "", err
+	}
+	if err := c.set("SET " + set); err != nil {
+		return "", err
+	}
+	undo = "SET "
+	for i, k := range sortedKeys(settings) {
+		if i > 0 {
+			undo += ", "
+		}
+		if v, ok := c.session[k]; ok {
+			undo += k + " = " + store.Quote(v)
+		} else {
+			undo += k + " = DEFAULT"
+		}
+	}
+	return undo, nil
+}
 
 // exec runs sql and gives the whole answer, copied out of the engine's memory, appended to dst.
 func (c *conn) exec(dst []byte, sql, format string, params map[string]string) ([]byte, store.Stats, error) {

@@ -38,7 +38,7 @@ func (db *DB) InsertRaw(ctx context.Context, q store.Query, r io.Reader) (store.
 	q.Settings = settings
 	var stats store.Stats
 	began := time.Now()
-	pool := db.queries
+	pool := db.poolFor(q.Priority)
 	if settings["insert_deduplication_token"] != "" {
 		pool = db.inserts
 	}

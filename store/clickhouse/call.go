@@ -25,6 +25,7 @@ type call struct {
 	id    string
 	args  url.Values
 	body  []byte
+	prio  store.Priority
 	reads bool // it changes nothing, so another server may be asked when one fails before its answer begins
 	// repeats says that a second time changes nothing, on any of the servers.
 	repeats bool
@@ -42,7 +43,7 @@ const killTimeout = 5 * time.Second
 
 // call makes a statement ready to send.
 func (db *DB) call(q store.Query, kind string) *call {
-	c := &call{kind: kind, id: q.ID, args: url.Values{}, body: []byte(q.SQL)}
+	c := &call{kind: kind, id: q.ID, args: url.Values{}, body: []byte(q.SQL), prio: q.Priority}
 	if c.id == "" {
 		c.id = "spate-" + rand.Text()
 	}
@@ -196,6 +197,7 @@ func (db *DB) send(ctx, within context.Context, addr string, c *call, fn func(*r
 	req.Header.Set("X-ClickHouse-User", db.cfg.User)
 	req.Header.Set("X-ClickHouse-Key", db.cfg.Password.Reveal())
 	req.Header.Set("User-Agent", "spate")
+	req.Header.Set(store.PriorityHeader, c.prio.String())
 	resp, err := db.http.Do(req)
 	if err != nil {
 		var ue *url.Error

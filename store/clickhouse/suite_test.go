@@ -2,6 +2,9 @@ package clickhouse_test
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/spate-io/spate/store"
@@ -39,4 +42,29 @@ func TestOnServe(t *testing.T) {
 func TestOnServer(t *testing.T) {
 	address := storetest.Server(t)
 	storetest.Run(t, storetest.Target{Shared: true, Open: func(t testing.TB) store.DB { return open(t, address) }})
+}
+
+// What another process asks for dashboards comes before what users ask of the same store.
+func TestOnServe_KeepsThePriority(t *testing.T) {
+	p := servetest.Start(t, servetest.Options{})
+	db := open(t, "clickhouse://"+p.Addr+"/")
+	defer func() { _ = db.Close() }()
+	const sql = "SELECT getSetting('os_threads_nice_value_query'), getSetting('priority')"
+	got := map[store.Priority]string{}
+	for _, priority := range []store.Priority{store.Interactive, store.Background} {
+		var b strings.Builder
+		if _, err := db.Stream(t.Context(), store.Query{SQL: sql, Priority: priority}, &b); err != nil {
+			t.Fatal(err)
+		}
+		got[priority] = b.String()
+	}
+	resp, err := http.Post("http://"+p.Addr+"/", "", strings.NewReader(sql))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	user, err := io.ReadAll(resp.Body)
+	if err != nil || got[store.Interactive] == got[store.Background] || string(user) != got[store.Background] {
+		t.Errorf("nice value and priority by what is asked for: %q, of a user %q, %v", got, user, err)
+	}
 }
