@@ -75,7 +75,7 @@ func (st statement) ask(sql, zone string, w Window) store.Query {
 	for k, v := range st.params {
 		params[k] = v
 	}
-	q := store.Query{SQL: sql, Params: params, Settings: map[string]string{}}
+	q := store.Query{SQL: sql, Params: params, Settings: map[string]string{}, Small: true}
 	if st.memory > 0 {
 		q.Settings["max_memory_usage"] = strconv.FormatUint(st.memory, 10)
 	}

@@ -30,6 +30,8 @@ type Query struct {
 	Format string
 	// Priority decides which bound counts the query; see [Priority].
 	Priority Priority
+	// Small says that the answer of Select fits into memory several times over. It may then come as a whole, which costs less.
+	Small bool
 }
 
 // Priority separates kinds of work so that one cannot starve another. Inserts come before both.

@@ -170,9 +170,16 @@ func (db *DB) Select(ctx context.Context, q store.Query, results proto.Results, 
 	var total store.Stats
 	began := time.Now()
 	err := db.run(ctx, &q, "select", func(c *conn, sql string) (store.Stats, error) {
+		var err error
+		if q.Small {
+			var answer []byte
+			if answer, total, err = c.exec(nil, sql, "Native", q.Params); err == nil {
+				err = decodeBlocks(ctx, proto.NewReader(bytes.NewReader(answer)), results, onBlock)
+			}
+			return total, err
+		}
 		src := bytes.NewReader(nil)
 		r := proto.NewReader(src)
-		var err error
 		total, err = c.pieces(sql, "Native", q.Params, func(b []byte) error {
 			src.Reset(b)
 			return decodeBlocks(ctx, r, results, onBlock)
@@ -227,6 +234,9 @@ func (db *DB) insert(ctx context.Context, in store.Insert) error {
 		return err
 	}
 	defer db.inserts.put(c)
+	if err := c.settle(&store.Query{}); err != nil {
+		return err
+	}
 	tag := db.tags.next()
 	release := db.killOnDone(ctx, tag)
 	defer release()
@@ -279,19 +289,21 @@ func (db *DB) runOnce(ctx context.Context, from *pool, q *store.Query, fn func(c
 	if err != nil {
 		return store.Stats{}, err
 	}
-	undo, err := c.settle(q)
-	if err != nil {
-		from.put(c)
+	if err := c.settle(q); err != nil {
+		from.drop(c)
 		return store.Stats{}, err
 	}
+	keep := false
 	defer func() {
-		if undo != "" && c.set(undo) != nil {
+		if keep || c.clear() == nil {
+			from.put(c)
+		} else {
 			from.drop(c)
-			return
 		}
-		from.put(c)
 	}()
-	return db.runTagged(ctx, c, q.SQL, fn)
+	stats, err := db.runTagged(ctx, c, q.SQL, fn)
+	keep = err == nil
+	return stats, err
 }
 
 // runTagged runs a statement so that it can be cancelled, and says why it was.

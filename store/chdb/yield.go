@@ -11,8 +11,8 @@ import (
 // wait a little at each block they read while an insert runs (priority), which slows only queries that read many blocks.
 
 const (
-	// backgroundNice is the nice value of background queries: the kernel gives such a thread a twenty-eighth of what it gives another.
-	backgroundNice = 15
+	// backgroundNice is the nice value of background queries: the kernel gives such a thread a ninth of what it gives another.
+	backgroundNice = 10
 	// foregroundNice is that of inserts and dashboards. It is there so that a thread that has kept the value of a background query,
 	// as one of the engine's pool that was started by it does, loses it: 0 would mean to leave the thread as it is.
 	foregroundNice = -1

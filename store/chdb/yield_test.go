@@ -37,7 +37,7 @@ func TestBackground_IsNiceAndNothingElseIs(t *testing.T) {
 			}
 		})
 	}
-	waitFor(t, "both nice values among the engine's threads", func() bool { return threads(t, engineThread)[15] > 0 && threads(t, engineThread)[-1] > 0 })
+	waitFor(t, "both nice values among the engine's threads", func() bool { return threads(t, engineThread)[10] > 0 && threads(t, engineThread)[-1] > 0 })
 	cancel()
 	ended.Wait()
 	for range 6 { // an answer in pieces is many calls, which Go makes from wherever the goroutine is
@@ -49,7 +49,7 @@ func TestBackground_IsNiceAndNothingElseIs(t *testing.T) {
 		})
 	}
 	ended.Wait()
-	waitFor(t, "no Go thread with the nice value", func() bool { return threads(t, goThread)[15] == 0 })
+	waitFor(t, "no Go thread with the nice value", func() bool { return threads(t, goThread)[10] == 0 })
 }
 
 // Without the right to nice values, priorities do it.
