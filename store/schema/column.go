@@ -55,6 +55,11 @@ func (c *word) bool(v bool) {
 	c.data = append(c.data, n)
 }
 
+// uint16, uint32 and uint64 give what a row of a column of that width has.
+func (c *word) uint16(row uint32) uint16 { return binary.LittleEndian.Uint16(c.data[2*row:]) }
+func (c *word) uint32(row uint32) uint32 { return binary.LittleEndian.Uint32(c.data[4*row:]) }
+func (c *word) uint64(row uint32) uint64 { return binary.LittleEndian.Uint64(c.data[8*row:]) }
+
 func (c *word) encode(b *proto.Buffer) {
 	c.put(b)
 	b.Buf = append(b.Buf, c.data...)

@@ -29,11 +29,14 @@ type minutes struct {
 	list  []minute
 	last  uint32
 	sums  [][sumColumns]uint64
-	maps  [mapColumns]tally
 	ips   visitors
 
-	starts, order []uint32 // scratch of encode
-	counts        []count
+	groups []uint32 // of each row of the block, its place in list
+
+	// What encode works with.
+	rows  grouped
+	tally tally
+	keys  []uint32
 }
 
 // minute is what a row of the flow table is about. Zone and colo are numbers of the block's dictionaries, time is in
@@ -111,6 +114,7 @@ const microsecondsOfMinute = 60_000_000
 func (m *minutes) add(b *HTTPBlock, v event.View, e *enrich.Result, client netip.Addr) {
 	start := microseconds(v.EdgeStartTimestamp())
 	g := m.group(minute{b.zoneID.index, b.colo.index, uint32(start / microsecondsOfMinute)})
+	m.groups = append(m.groups, g)
 	s := &m.sums[g]
 	bytes, status := v.EdgeResponseBytes(), v.EdgeResponseStatus()
 	s[sumRequests]++
@@ -130,55 +134,22 @@ func (m *minutes) add(b *HTTPBlock, v event.View, e *enrich.Result, client netip
 	case status >= 400:
 		s[sum4xx]++
 	}
-	m.addTimes(g, s, v)
-	m.maps[mapStatus].add(g, uint32(status), 1)
-	m.maps[mapResponseBins].add(g, uint32(uint16(histogram.BinOf(clampInt64(bytes)))), 1)
-	m.addKeys(g, b, bytes)
 	if len(v.Threat()) > 0 {
 		s[sumThreats]++
-		m.maps[mapThreat].add(g, b.threat.index, 1)
-		m.maps[mapThreatCountry].add(g, b.country.index, 1)
 	}
 	if e.PageView {
 		s[sumViews]++
-		if e.BotClass == "search_engine" {
-			m.maps[mapViewEngine].add(g, b.browser.index, 1)
-		}
 	}
-	m.ips.add(g, address(client))
-}
-
-func (m *minutes) addTimes(g uint32, s *[sumColumns]uint64, v event.View) {
 	if d := durationUs(v.EdgeStartTimestamp(), v.EdgeEndTimestamp()); d >= 0 {
 		s[sumTimed]++
 		s[sumDuration] += uint64(d)
 		s[maxDuration] = max(s[maxDuration], uint64(d))
-		m.maps[mapDurationBins].add(g, uint32(uint16(histogram.BinOf(d))), 1)
 	}
 	if v.OriginTries() > 0 {
-		d := v.OriginResponseDurationUs()
 		s[sumOrigin]++
-		s[sumOriginDuration] += uint64(d)
-		m.maps[mapOriginBins].add(g, uint32(uint16(histogram.BinOf(int64(d)))), 1)
+		s[sumOriginDuration] += uint64(v.OriginResponseDurationUs())
 	}
-}
-
-// addKeys counts the values that the row has in the block's dictionaries.
-func (m *minutes) addKeys(g uint32, b *HTTPBlock, bytes uint64) {
-	m.maps[mapCountry].add(g, b.country.index, 1)
-	m.maps[mapContent].add(g, b.content.index, 1)
-	m.maps[mapCache].add(g, b.cache.index, 1)
-	m.maps[mapSSL].add(g, b.sslProtocol.index, 1)
-	m.maps[mapMethod].add(g, b.method.index, 1)
-	m.maps[mapProtocol].add(g, b.protocol.index, 1)
-	m.maps[mapBrowser].add(g, b.browser.index, 1)
-	m.maps[mapOS].add(g, b.os.index, 1)
-	m.maps[mapDevice].add(g, b.device.index, 1)
-	m.maps[mapBot].add(g, b.bot.index, 1)
-	m.maps[mapIPClass].add(g, b.ipClass.index, 1)
-	m.maps[mapHost].add(g, b.host.index, 1)
-	m.maps[mapCountryBytes].add(g, b.country.index, bytes)
-	m.maps[mapContentBytes].add(g, b.content.index, bytes)
+	m.ips.add(g, address(client))
 }
 
 // words gives the dictionary of a map whose keys are text, nil for one whose keys are numbers.
@@ -214,6 +185,61 @@ func (b *HTTPBlock) words(place int) *dict {
 	return nil
 }
 
+// keysOf gives the key that each row of the block has in a map, [noKey] for rows that it does not count. Nil means that it counts none.
+// The slice is valid until the next call.
+func (m *minutes) keysOf(b *HTTPBlock, place int) []uint32 {
+	switch place {
+	case mapStatus:
+		return m.each(b, func(row uint32) uint32 { return uint32(b.status.uint16(row)) })
+	case mapResponseBins:
+		return m.each(b, func(row uint32) uint32 { return binKey(clampInt64(b.edgeBytes.uint64(row))) })
+	case mapDurationBins:
+		return m.each(b, func(row uint32) uint32 {
+			if d := int64(b.duration.uint64(row)); d >= 0 {
+				return binKey(d)
+			}
+			return noKey
+		})
+	case mapOriginBins:
+		return m.each(b, func(row uint32) uint32 {
+			if b.tries.uint16(row) > 0 {
+				return binKey(int64(b.originDuration.uint32(row)))
+			}
+			return noKey
+		})
+	case mapThreat, mapThreatCountry:
+		if len(b.threat.list) == 1 && b.threat.list[0] == "" {
+			return nil
+		}
+		keys := b.words(place).keys
+		return m.each(b, func(row uint32) uint32 {
+			if b.threat.list[b.threat.keys[row]] != "" {
+				return keys[row]
+			}
+			return noKey
+		})
+	case mapViewEngine:
+		return m.each(b, func(row uint32) uint32 {
+			if b.page.data[row] != 0 && b.bot.list[b.bot.keys[row]] == "search_engine" {
+				return b.browser.keys[row]
+			}
+			return noKey
+		})
+	}
+	return b.words(place).keys
+}
+
+// each collects the keys of all rows.
+func (m *minutes) each(b *HTTPBlock, key func(row uint32) uint32) []uint32 {
+	m.keys = m.keys[:0]
+	for row := range uint32(b.rows) {
+		m.keys = append(m.keys, key(row))
+	}
+	return m.keys
+}
+
+func binKey(v int64) uint32 { return uint32(uint16(histogram.BinOf(v))) }
+
 // keyText gives the key of a map as text. Without TLS there is no protocol, which has a name in the rollups.
 func keyText(place int, d *dict, key uint32) string {
 	switch {
@@ -241,10 +267,7 @@ func clampInt64(v uint64) int64 { return int64(min(v, 1<<63-1)) }
 
 func (m *minutes) reset() {
 	clear(m.known)
-	m.list, m.sums, m.last = m.list[:0], m.sums[:0], 0
-	for i := range m.maps {
-		m.maps[i].reset()
-	}
+	m.list, m.sums, m.groups, m.last = m.list[:0], m.sums[:0], m.groups[:0], 0
 	m.ips.reset()
 }
 
@@ -285,37 +308,44 @@ func (m *minutes) encode(b *proto.Buffer, block *HTTPBlock) {
 		}
 	}
 	columns = columns[sumColumns:]
-	for i := range m.maps {
-		columns[i].put(b)
-		m.encodeMap(b, i, block.words(i))
+	m.rows.sort(len(m.list), len(m.groups), func(row int) uint32 { return m.groups[row] })
+	for place := range mapColumns {
+		columns[place].put(b)
+		m.encodeMap(b, block, place)
 	}
 	columns[mapColumns].put(b)
 	m.encodeClients(b)
 }
 
 // encodeMap writes a map column: the ends of the rows, all keys, all values.
-func (m *minutes) encodeMap(b *proto.Buffer, place int, d *dict) {
-	list := m.maps[place].list
-	m.sort(len(list), func(i int) uint32 { return list[i].group })
-	m.counts = m.counts[:0]
-	for g := range m.list {
-		from := len(m.counts)
-		for _, i := range m.order[m.starts[g]:m.starts[g+1]] {
-			m.counts = append(m.counts, list[i])
-		}
-		if d != nil {
-			m.counts = m.counts[:from+bound(m.counts[from:])]
-		}
-		b.PutUInt64(uint64(len(m.counts)))
+func (m *minutes) encodeMap(b *proto.Buffer, block *HTTPBlock, place int) {
+	d, keys := block.words(place), m.keysOf(block, place)
+	var weights *word
+	if place == mapCountryBytes || place == mapContentBytes {
+		weights = block.edgeBytes
 	}
-	for _, c := range m.counts {
+	size := 1 << 16
+	if d != nil {
+		size = len(d.list)
+	}
+	m.tally.begin(size)
+	for g := range m.list {
+		if keys != nil {
+			counts := m.tally.add(m.rows.of(g), keys, weights)
+			if d != nil {
+				m.tally.keep(counts, bound(counts))
+			}
+		}
+		b.PutUInt64(uint64(len(m.tally.counts)))
+	}
+	for _, c := range m.tally.counts {
 		if d != nil {
 			b.PutString(keyText(place, d, c.key))
 		} else {
 			b.Buf = binary.LittleEndian.AppendUint16(b.Buf, uint16(c.key))
 		}
 	}
-	for _, c := range m.counts {
+	for _, c := range m.tally.counts {
 		b.PutUInt64(c.n)
 	}
 }
@@ -345,28 +375,34 @@ func bound(counts []count) int {
 
 func (m *minutes) encodeClients(b *proto.Buffer) {
 	list := m.ips.list
-	m.sort(len(list), func(i int) uint32 { return list[i].group })
+	m.rows.sort(len(m.list), len(list), func(i int) uint32 { return list[i].group })
 	for g := range m.list {
-		b.PutUInt64(uint64(m.starts[g+1]))
+		b.PutUInt64(uint64(m.rows.starts[g+1]))
 	}
-	for _, i := range m.order {
+	for _, i := range m.rows.order {
 		b.Buf = append(b.Buf, list[i].ip[:]...)
 	}
 }
 
-// sort puts the numbers 0 to n-1 into order by group, those of group g from starts[g] to starts[g+1].
-func (m *minutes) sort(n int, group func(int) uint32) {
-	m.starts = append(m.starts[:0], make([]uint32, len(m.list)+2)...)
+// grouped is a list of numbers in the order of their groups, and within a group from low to high.
+type grouped struct{ starts, order []uint32 }
+
+// sort puts the numbers below n into the order of their groups, of which there are so many.
+func (o *grouped) sort(groups, n int, group func(int) uint32) {
+	o.starts = append(o.starts[:0], make([]uint32, groups+2)...)
 	for i := range n {
-		m.starts[group(i)+2]++
+		o.starts[group(i)+2]++
 	}
-	for g := 2; g < len(m.starts); g++ {
-		m.starts[g] += m.starts[g-1]
+	for g := 2; g < len(o.starts); g++ {
+		o.starts[g] += o.starts[g-1]
 	}
-	m.order = append(m.order[:0], make([]uint32, n)...)
+	o.order = append(o.order[:0], make([]uint32, n)...)
 	for i := range n {
-		at := &m.starts[group(i)+1]
-		m.order[*at] = uint32(i)
+		at := &o.starts[group(i)+1]
+		o.order[*at] = uint32(i)
 		*at++
 	}
 }
+
+// of gives the numbers of a group.
+func (o *grouped) of(g int) []uint32 { return o.order[o.starts[g]:o.starts[g+1]] }

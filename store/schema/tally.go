@@ -2,64 +2,60 @@ package schema
 
 import "encoding/binary"
 
-// tally counts by group and key: what becomes a map column, one row per group. Keys are small numbers, those of a
-// dictionary or a bin. The same pair as the one before, which is the usual case, costs a comparison.
+// tally counts keys row group by row group: what becomes a map column, one row per group. Keys are small numbers, those of a
+// dictionary or a bin.
+//
+// Rows are counted when all are there, a column at a time, not as they come: then what is looked at are one column and the counts of one
+// group, which the processor's cache holds, where every row of another zone would touch a place in memory for each of its maps.
 type tally struct {
-	slots []uint32 // open addressing by hash of group and key: place in list and one, 0 for none
-	list  []count
-	last  uint32
+	counts []count
+	// slots has the place in counts of each key. Most of what is in it is left from earlier groups, and is true only if
+	// that place belongs to this group and has this key.
+	slots []uint32
 }
 
 type count struct {
-	group, key uint32
-	n          uint64
+	key uint32
+	n   uint64
 }
 
-const firstSlots = 1 << 8
+// noKey is the key of a row that is not counted.
+const noKey = ^uint32(0)
 
-func (t *tally) add(group, key uint32, n uint64) {
-	if int(t.last) < len(t.list) {
-		if c := &t.list[t.last]; c.group == group && c.key == key {
-			c.n += n
-			return
+// begin forgets all counts and makes room for keys below n.
+func (t *tally) begin(n int) {
+	t.counts = t.counts[:0]
+	if n > len(t.slots) {
+		t.slots = make([]uint32, max(n, 2*len(t.slots)))
+	}
+}
+
+// add counts the rows of a group, each once or with its weight. Keys and weights are of all rows of the block. It gives the counts of
+// the group, which may be shortened by keep.
+func (t *tally) add(rows, keys []uint32, weights *word) []count {
+	from := len(t.counts)
+	for _, r := range rows {
+		k := keys[r]
+		if k == noKey {
+			continue
+		}
+		at := int(t.slots[k])
+		if at < from || at >= len(t.counts) || t.counts[at].key != k {
+			at = len(t.counts)
+			t.slots[k] = uint32(at)
+			t.counts = append(t.counts, count{key: k})
+		}
+		if weights == nil {
+			t.counts[at].n++
+		} else {
+			t.counts[at].n += weights.uint64(r)
 		}
 	}
-	if 2*len(t.list) >= len(t.slots) {
-		t.grow()
-	}
-	at := t.find(group, key)
-	if t.slots[at] == 0 {
-		t.list = append(t.list, count{group: group, key: key})
-		t.slots[at] = uint32(len(t.list))
-	}
-	t.last = t.slots[at] - 1
-	t.list[t.last].n += n
+	return t.counts[from:]
 }
 
-// find gives the slot of a pair, or the free one where it belongs.
-func (t *tally) find(group, key uint32) uint32 {
-	mask := uint32(len(t.slots) - 1)
-	at := uint32(mix(uint64(group)<<32|uint64(key))) & mask
-	for t.slots[at] != 0 {
-		if c := &t.list[t.slots[at]-1]; c.group == group && c.key == key {
-			break
-		}
-		at = (at + 1) & mask
-	}
-	return at
-}
-
-func (t *tally) grow() {
-	t.slots = make([]uint32, max(firstSlots, 2*len(t.slots)))
-	for i, c := range t.list {
-		t.slots[t.find(c.group, c.key)] = uint32(i + 1)
-	}
-}
-
-func (t *tally) reset() {
-	clear(t.slots)
-	t.list, t.last = t.list[:0], 0
-}
+// keep leaves n of the counts that add gave last.
+func (t *tally) keep(last []count, n int) { t.counts = t.counts[:len(t.counts)-len(last)+n] }
 
 // mix is the finaliser of splitmix64: it spreads the bits of a number over all of its low ones.
 func mix(v uint64) uint64 {
