@@ -44,7 +44,7 @@ type plainCounts struct {
 		proto.ColResult
 		proto.StateDecoder
 	}
-	add func(i int, m Counts)
+	add func(i int, sum *Counts)
 }
 
 // Type implements proto.ColResult, as the following do.
@@ -66,21 +66,43 @@ func (c *plainCounts) DecodeState(r *proto.Reader) error { return c.column.Decod
 
 func newPlainCounts(column string) *plainCounts {
 	if column == schema.ColByStatus {
-		return plainMap(new(proto.ColUInt16), func(k uint16) string { return strconv.Itoa(int(k)) })
+		keys, names := new(proto.ColUInt16), map[uint16]string{}
+		return plainMap(keys, func(j int) string {
+			k := keys.Row(j)
+			name, ok := names[k]
+			if !ok {
+				name = strconv.Itoa(int(k))
+				names[k] = name
+			}
+			return name
+		})
 	}
-	return plainMap(new(proto.ColStr), func(k string) string { return k })
+	keys, names := new(proto.ColStr), map[string]string{}
+	return plainMap(keys, func(j int) string {
+		k := keys.RowBytes(j)
+		name, ok := names[string(k)]
+		if !ok {
+			name = string(k)
+			names[name] = name
+		}
+		return name
+	})
 }
 
-func plainMap[K comparable](keys proto.ColumnOf[K], text func(K) string) *plainCounts {
+// plainMap receives a map whose keys have names, the same string for the same key.
+func plainMap[K comparable](keys proto.ColumnOf[K], name func(j int) string) *plainCounts {
 	values := new(proto.ColUInt64)
 	m := proto.NewMap[K, uint64](keys, values)
-	return &plainCounts{column: m, add: func(i int, sum Counts) {
-		from := 0
+	return &plainCounts{column: m, add: func(i int, sum *Counts) {
+		from, to := 0, int(m.Offsets[i])
 		if i > 0 {
 			from = int(m.Offsets[i-1])
 		}
-		for j := from; j < int(m.Offsets[i]); j++ {
-			sum[text(keys.Row(j))] += values.Row(j)
+		if *sum == nil {
+			*sum = make(Counts, to-from)
+		}
+		for j := from; j < to; j++ {
+			(*sum)[name(j)] += values.Row(j)
 		}
 	}}
 }
@@ -128,15 +150,10 @@ func (s *Service) addDashboard(ctx context.Context, zone string, d *Dashboard) e
 				*c.at(&d.Totals) += v
 			}
 			for j, m := range l.maps {
-				sum := m.at(t)
-				if *sum == nil {
-					*sum = Counts{}
-				}
-				counts[j].add(i, *sum)
+				counts[j].add(i, m.at(t))
 			}
-			skip, hashes := clients.row(i)
-			sets[p].merge(skip, hashes)
-			all.merge(skip, hashes)
+			sets[p].merge(clients.skips[i], clients.hashes[i])
+			all.merge(clients.skips[i], clients.hashes[i])
 		}
 		return nil
 	})

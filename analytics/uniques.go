@@ -1,7 +1,6 @@
 package analytics
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -25,10 +24,10 @@ type uniques struct {
 // maxUniques is how many hashes a set keeps.
 const maxUniques = 1 << 16
 
-// merge adds a state: its hashes, all different, and how many bits they skip. Nothing of hashes is kept.
+// merge adds a state: its hashes, all different, and how many bits they skip. The set keeps hashes, which must not change.
 func (u *uniques) merge(skip uint8, hashes []byte) {
 	if u.first == nil && u.table == nil && len(hashes) > 0 {
-		u.skip, u.first = skip, bytes.Clone(hashes)
+		u.skip, u.first = skip, hashes
 		return
 	}
 	if first := u.first; first != nil {
@@ -139,13 +138,16 @@ func uniquesNumber(skip uint8, count int) uint64 {
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// uniquesColumn receives states of uniq.
+// uniquesColumn receives states of uniq. The hashes of a row stay as they are for as long as somebody has them, over Reset too.
 type uniquesColumn struct {
 	anyType
-	skips []uint8
-	ends  []int
-	data  []byte
+	skips  []uint8
+	hashes [][]byte
+	free   []byte // what is left of the memory that hashes are cut from
 }
+
+// uniquesChunk is the least that a uniquesColumn asks memory for.
+const uniquesChunk = 64 << 10
 
 var errUniques = errors.New("state of uniq cannot be read")
 
@@ -163,30 +165,25 @@ func (c *uniquesColumn) DecodeColumn(r *proto.Reader, rows int) error {
 		if n > maxUniques || skip > 31 {
 			return errUniques
 		}
-		from := len(c.data)
-		c.data = append(c.data, make([]byte, 4*n)...)
-		if err := r.ReadFull(c.data[from:]); err != nil {
+		size := int(4 * n)
+		if size > len(c.free) {
+			c.free = make([]byte, max(size, uniquesChunk))
+		}
+		hashes := c.free[:size:size]
+		c.free = c.free[size:]
+		if err := r.ReadFull(hashes); err != nil {
 			return err
 		}
-		c.skips, c.ends = append(c.skips, skip), append(c.ends, len(c.data))
+		c.skips, c.hashes = append(c.skips, skip), append(c.hashes, hashes)
 	}
 	return nil
 }
 
 // Rows implements proto.ColResult.
-func (c *uniquesColumn) Rows() int { return len(c.ends) }
+func (c *uniquesColumn) Rows() int { return len(c.hashes) }
 
 // Reset implements proto.ColResult.
-func (c *uniquesColumn) Reset() { c.skips, c.ends, c.data = c.skips[:0], c.ends[:0], c.data[:0] }
-
-// row gives the state of row i, valid until the next block.
-func (c *uniquesColumn) row(i int) (skip uint8, hashes []byte) {
-	from := 0
-	if i > 0 {
-		from = c.ends[i-1]
-	}
-	return c.skips[i], c.data[from:c.ends[i]]
-}
+func (c *uniquesColumn) Reset() { c.skips, c.hashes = c.skips[:0], c.hashes[:0] }
 
 // anyType lets a column receive values of types that differ in name alone: those of a rollup say how they are merged.
 type anyType struct{ name proto.ColumnType }

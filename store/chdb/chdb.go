@@ -155,10 +155,10 @@ func (db *DB) Stream(ctx context.Context, q store.Query, w io.Writer) (store.Sta
 			})
 			return total, err
 		}
-		var answer []byte
-		if answer, total, err = c.exec(nil, sql, format, q.Params); err == nil {
-			_, err = w.Write(answer)
-		}
+		total, err = c.whole(sql, format, q.Params, func(b []byte) error {
+			_, err := w.Write(b)
+			return err
+		})
 		return total, err
 	})
 	total.Elapsed = time.Since(began)
@@ -170,24 +170,40 @@ func (db *DB) Select(ctx context.Context, q store.Query, results proto.Results, 
 	var total store.Stats
 	began := time.Now()
 	err := db.run(ctx, &q, "select", func(c *conn, sql string) (store.Stats, error) {
-		var err error
+		ask := c.pieces
 		if q.Small {
-			var answer []byte
-			if answer, total, err = c.exec(nil, sql, "Native", q.Params); err == nil {
-				err = decodeBlocks(ctx, proto.NewReader(bytes.NewReader(answer)), results, onBlock)
-			}
-			return total, err
+			ask = c.whole
 		}
-		src := bytes.NewReader(nil)
-		r := proto.NewReader(src)
-		total, err = c.pieces(sql, "Native", q.Params, func(b []byte) error {
-			src.Reset(b)
+		var err error
+		total, err = ask(sql, "Native", q.Params, c.decoder.from(func(r *proto.Reader) error {
 			return decodeBlocks(ctx, r, results, onBlock)
-		})
+		}))
 		return total, err
 	})
 	total.Elapsed = time.Since(began)
 	return total, err
+}
+
+// decoder reads pieces of answers, with the same buffer for all answers of a connection.
+type decoder struct {
+	piece *bytes.Reader
+	r     *proto.Reader
+}
+
+// from gives a function that lets read read a piece. After an error, what is buffered is forgotten.
+func (d *decoder) from(read func(r *proto.Reader) error) func(piece []byte) error {
+	return func(piece []byte) error {
+		if d.r == nil {
+			d.piece = bytes.NewReader(nil)
+			d.r = proto.NewReader(d.piece)
+		}
+		d.piece.Reset(piece)
+		err := read(d.r)
+		if err != nil {
+			d.r = nil
+		}
+		return err
+	}
 }
 
 // decodeBlocks reads the Native blocks of r up to its end.

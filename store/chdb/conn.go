@@ -17,6 +17,7 @@ type conn struct {
 	inner unsafe.Pointer // the handle
 	// session are the settings that the connection began with, applied those that the last statement had on top.
 	session, applied map[string]string
+	decoder          decoder
 }
 
 // connect opens a connection. The first one of the process boots the engine with args; later ones join it.
@@ -109,6 +110,15 @@ func (c *conn) clear() error { return c.set("SELECT 1") }
 
 // exec runs sql and gives the whole answer, copied out of the engine's memory, appended to dst.
 func (c *conn) exec(dst []byte, sql, format string, params map[string]string) ([]byte, store.Stats, error) {
+	stats, err := c.whole(sql, format, params, func(b []byte) error {
+		dst = append(dst, b...)
+		return nil
+	})
+	return dst, stats, err
+}
+
+// whole runs sql and hands the answer to fn as one piece; it is the engine's memory and is gone when fn returns.
+func (c *conn) whole(sql, format string, params map[string]string, fn func([]byte) error) (store.Stats, error) {
 	p := newParams(params)
 	defer p.free()
 	r := c.lib.query(c.inner, bytesAt(sql), uintptr(len(sql)), bytesAt(format), uintptr(len(format)),
@@ -116,14 +126,13 @@ func (c *conn) exec(dst []byte, sql, format string, params map[string]string) ([
 	runtime.KeepAlive(sql)
 	runtime.KeepAlive(format)
 	if r == nil {
-		return dst, store.Stats{}, &store.Error{Message: "the engine gave no result"}
+		return store.Stats{}, &store.Error{Message: "the engine gave no result"}
 	}
 	defer c.lib.destroy(r)
 	if e := text(c.lib.failure(r)); e != "" {
-		return dst, store.Stats{}, store.ParseError(e)
+		return store.Stats{}, store.ParseError(e)
 	}
-	b := c.lib.bytes(r)
-	return append(dst, b...), c.lib.stats(r), nil
+	return c.lib.stats(r), fn(c.lib.bytes(r))
 }
 
 // set runs a statement without an answer, such as SET for settings of this connection.
