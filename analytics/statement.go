@@ -37,11 +37,20 @@ func (st statement) query(zone string, w Window) store.Query {
 // union is a question about rows that several statements give together, whose own parameters it has.
 func (st statement) union(parts []statement, zone string, w Window) store.Query {
 	texts := make([]string, len(parts))
+	scan := false
 	for i, p := range parts {
 		texts[i] = p.text()
+		scan = scan || p.isScan()
 	}
-	return st.ask("SELECT "+strings.Join(st.columns, ", ")+" FROM ("+strings.Join(texts, " UNION ALL ")+") "+st.group, zone, w)
+	q := st.ask("SELECT "+strings.Join(st.columns, ", ")+" FROM ("+strings.Join(texts, " UNION ALL ")+") "+st.group, zone, w)
+	if scan {
+		q.Priority = store.Scan
+	}
+	return q
 }
+
+// isScan says that the statement reads one row per request.
+func (st statement) isScan() bool { return st.from.table == schema.HTTPRequests }
 
 // text prints the statement alone.
 func (st statement) text() string {
@@ -79,7 +88,9 @@ func (st statement) ask(sql, zone string, w Window) store.Query {
 	if st.memory > 0 {
 		q.Settings["max_memory_usage"] = strconv.FormatUint(st.memory, 10)
 	}
-	if st.from.table != schema.HTTPRequests {
+	if st.isScan() {
+		q.Priority = store.Scan
+	} else {
 		// A rollup's rows of one zone are few: dividing them among threads costs more than reading them.
 		q.Settings["max_threads"] = "1"
 	}

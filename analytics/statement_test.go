@@ -208,3 +208,25 @@ func TestService_PassesTheStoresError(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A question that reads one row per request yields the processors to those that rollups answer.
+func TestStatement_ThatReadsRequestsIsAScan(t *testing.T) {
+	w := Window{Since: time.Unix(0, 0), Until: time.Unix(3600, 0), Delta: time.Hour}
+	requests := statement{from: raw(), columns: []string{"count() AS n"}}
+	hours := statement{from: rollup(w), columns: []string{"requests AS n"}}
+	both := statement{columns: []string{"sum(n)"}}
+	for _, c := range []struct {
+		name string
+		q    store.Query
+		want store.Priority
+	}{
+		{"requests", requests.query("z", w), store.Scan},
+		{"a rollup", hours.query("z", w), store.Interactive},
+		{"both", both.union([]statement{hours, requests}, "z", w), store.Scan},
+		{"rollups", both.union([]statement{hours, hours}, "z", w), store.Interactive},
+	} {
+		if c.q.Priority != c.want {
+			t.Errorf("%s: %v, want %v", c.name, c.q.Priority, c.want)
+		}
+	}
+}

@@ -39,9 +39,12 @@ type Priority uint8
 
 // The priorities.
 const (
-	// Interactive is the default: dashboards and API calls.
+	// Interactive is the default: dashboards and API calls that read rollups.
 	Interactive Priority = iota
-	// Background is for migrations, exports, checks, and for SQL that users write: a query that yields to all others.
+	// Scan is for dashboards that read raw requests: it has the connections of Interactive and yields the processors.
+	Scan
+	// Background is for migrations, exports, checks, and for SQL that users write: it yields the processors and has connections of
+	// its own.
 	Background
 )
 
@@ -49,12 +52,19 @@ const (
 // [Background]. Other servers do not know it.
 const PriorityHeader = "X-Spate-Priority"
 
+var priorityNames = [...]string{Interactive: "interactive", Scan: "scan", Background: "background"}
+
 // String gives the name as in [PriorityHeader].
-func (p Priority) String() string {
-	if p == Background {
-		return "background"
+func (p Priority) String() string { return priorityNames[p] }
+
+// ParsePriority reads the name. Any other is [Background].
+func ParsePriority(name string) Priority {
+	for p, n := range priorityNames {
+		if n == name {
+			return Priority(p)
+		}
 	}
-	return "interactive"
+	return Background
 }
 
 // Stats tells what a statement cost.

@@ -116,9 +116,9 @@ func (db *DB) start(ctx context.Context) error {
 	}
 	session := db.cfg.sessionSettings()
 	forInserts, forQueries, forBackground := yielding(mayNice())
-	db.queries = newPool(db.cfg.Connections, lib.dialer(args, session, forQueries))
-	db.background = newPool(max(1, db.cfg.Connections/2), lib.dialer(args, session, forBackground))
-	db.inserts = newPool(db.cfg.ParallelInserts(), lib.dialer(args, session, forInserts))
+	db.queries = newPool(db.cfg.Connections, lib.dialer(args, session, forQueries, forBackground))
+	db.background = newPool(max(1, db.cfg.Connections/2), lib.dialer(args, session, forBackground, nil))
+	db.inserts = newPool(db.cfg.ParallelInserts(), lib.dialer(args, session, forInserts, nil))
 	c, err := db.queries.get(ctx, db.closing)
 	if err != nil {
 		db.control.close()

@@ -17,6 +17,7 @@ type conn struct {
 	inner unsafe.Pointer // the handle
 	// session are the settings that the connection began with, applied those that the last statement had on top.
 	session, applied map[string]string
+	yield            map[string]string // on top of session for a scan
 	decoder          decoder
 }
 
@@ -40,11 +41,17 @@ func (l *library) open(args ...string) (*conn, error) {
 	return &conn{lib: l, outer: outer, inner: *(*unsafe.Pointer)(outer)}, nil
 }
 
-// dialer gives a function that opens connections with the settings of both.
-func (l *library) dialer(args []string, session, more map[string]string) func() (*conn, error) {
+// dialer gives a function that opens connections with the settings of session and more, and of yield for scans.
+func (l *library) dialer(args []string, session, more, yield map[string]string) func() (*conn, error) {
 	session = maps.Clone(session)
 	maps.Copy(session, more)
-	return func() (*conn, error) { return l.openSession(args, session) }
+	return func() (*conn, error) {
+		c, err := l.openSession(args, session)
+		if err == nil {
+			c.yield = yield
+		}
+		return c, err
+	}
 }
 
 // openSession opens a connection with settings.
@@ -70,11 +77,7 @@ func (c *conn) close() { c.lib.closeConn(c.outer) }
 // settle gives the connection the settings of a statement and takes those of the one before back. Dashboards all ask with the
 // same, so that there is mostly nothing to do, and a SET costs a third of a millisecond. After an error the connection is of no use.
 func (c *conn) settle(q *store.Query) error {
-	want := q.Settings
-	if q.ID != "" {
-		want = map[string]string{"log_comment": q.ID}
-		maps.Copy(want, q.Settings)
-	}
+	want := c.wanted(q)
 	var changes []string
 	for _, k := range sortedKeys(want) {
 		if !isName(k) {
@@ -102,6 +105,22 @@ func (c *conn) settle(q *store.Query) error {
 	}
 	c.applied = maps.Clone(want)
 	return nil
+}
+
+// wanted gives the settings of a statement, on top of those of the session.
+func (c *conn) wanted(q *store.Query) map[string]string {
+	if q.ID == "" && q.Priority != store.Scan {
+		return q.Settings
+	}
+	want := map[string]string{}
+	if q.Priority == store.Scan {
+		maps.Copy(want, c.yield)
+	}
+	if q.ID != "" {
+		want["log_comment"] = q.ID
+	}
+	maps.Copy(want, q.Settings)
+	return want
 }
 
 // clear makes the engine let go of what a statement that failed in the middle of its answer still holds: it does so when the

@@ -77,7 +77,7 @@ func TestBackground_WithoutTheRightHasAPriority(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	for priority, want := range map[store.Priority]string{store.Interactive: "0", store.Background: "2"} {
+	for priority, want := range map[store.Priority]string{store.Interactive: "0", store.Scan: "2", store.Background: "2"} {
 		var got bytes.Buffer
 		_, err := db.Stream(t.Context(), store.Query{SQL: "SELECT getSetting('priority')", Priority: priority}, &got)
 		if err != nil || strings.TrimSpace(got.String()) != want {

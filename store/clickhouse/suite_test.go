@@ -51,7 +51,7 @@ func TestOnServe_KeepsThePriority(t *testing.T) {
 	defer func() { _ = db.Close() }()
 	const sql = "SELECT getSetting('os_threads_nice_value_query'), getSetting('priority')"
 	got := map[store.Priority]string{}
-	for _, priority := range []store.Priority{store.Interactive, store.Background} {
+	for _, priority := range []store.Priority{store.Interactive, store.Scan, store.Background} {
 		var b strings.Builder
 		if _, err := db.Stream(t.Context(), store.Query{SQL: sql, Priority: priority}, &b); err != nil {
 			t.Fatal(err)
@@ -64,7 +64,7 @@ func TestOnServe_KeepsThePriority(t *testing.T) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	user, err := io.ReadAll(resp.Body)
-	if err != nil || got[store.Interactive] == got[store.Background] || string(user) != got[store.Background] {
+	if err != nil || got[store.Interactive] == got[store.Background] || got[store.Scan] != got[store.Background] || string(user) != got[store.Background] {
 		t.Errorf("nice value and priority by what is asked for: %q, of a user %q, %v", got, user, err)
 	}
 }

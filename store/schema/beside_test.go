@@ -26,6 +26,7 @@ FROM http_requests ARRAY JOIN range(100) AS n GROUP BY ClientIP, n % 3 ORDER BY 
 		{"alone", "", 0},
 		{"background/numbers", numbers, store.Background},
 		{"background/requests", requests, store.Background},
+		{"scan/requests", requests, store.Scan},
 		{"interactive/numbers", numbers, store.Interactive},
 		{"interactive/requests", requests, store.Interactive},
 	} {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"io"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -93,15 +92,8 @@ func (s *Server) engineQuery(q *request) store.Query {
 			q.settings["max_result_bytes"] = strconv.FormatInt(int64(s.cfg.MaxHeldResult), 10)
 		}
 	}
-	return store.Query{SQL: q.stmt.sql, Params: q.params, Settings: q.settings, ID: q.id, Format: q.format, Priority: priority(q.http.Header)}
-}
-
-// priority is background for all but the roles of other processes, which say what a query is for.
-func priority(h http.Header) store.Priority {
-	if h.Get(store.PriorityHeader) == store.Interactive.String() {
-		return store.Interactive
-	}
-	return store.Background
+	return store.Query{SQL: q.stmt.sql, Params: q.params, Settings: q.settings, ID: q.id, Format: q.format,
+		Priority: store.ParsePriority(q.http.Header.Get(store.PriorityHeader))}
 }
 
 // isPiecewise says that the engine can stream that format, so that its size needs no bound.
