@@ -114,6 +114,9 @@ func (db *DB) start(ctx context.Context) error {
 	if db.control, err = lib.open(args...); err != nil {
 		return err
 	}
+	if err := db.control.startPools(); err != nil { // a full disk, which is no reason not to answer questions
+		db.log.WarnContext(ctx, "merges may get less of the processors than they should", "error", err)
+	}
 	session := db.cfg.sessionSettings()
 	forInserts, forQueries, forBackground := yielding(mayNice())
 	db.queries = newPool(db.cfg.Connections, lib.dialer(args, session, forQueries, forBackground))

@@ -1,6 +1,7 @@
 package chdb
 
 import (
+	"fmt"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -39,4 +40,16 @@ func mayNice() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_NICE) != 0
+}
+
+// startPools makes the engine start the threads that merge and clean up, which it does with its first table. They take over the nice
+// value of the thread that starts them: were that a background query, a migration for example, merges would have it for good.
+func (c *conn) startPools() error {
+	if err := c.set("CREATE TEMPORARY TABLE spate_first (a UInt8) ENGINE = MergeTree ORDER BY a"); err != nil {
+		return fmt.Errorf("start background threads: %w", err)
+	}
+	if err := c.set("DROP TEMPORARY TABLE spate_first"); err != nil {
+		return fmt.Errorf("start background threads: %w", err)
+	}
+	return nil
 }

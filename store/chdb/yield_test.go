@@ -52,6 +52,31 @@ func TestBackground_IsNiceAndNothingElseIs(t *testing.T) {
 	waitFor(t, "no Go thread with the nice value", func() bool { return threads(t, goThread)[10] == 0 })
 }
 
+// The first table is made in the background, as by a migration. What the engine starts with it is not nice.
+func TestBackground_MergesAreNotNice(t *testing.T) {
+	if !chdb.MayNice() {
+		t.Skip("this process lacks CAP_SYS_NICE")
+	}
+	db := chdbtest.Open(t)
+	for _, sql := range []string{"CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)", "OPTIMIZE TABLE t FINAL"} {
+		if err := db.Exec(t.Context(), store.Query{SQL: sql, Priority: store.Background}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	merging := 0
+	for _, th := range allThreads(t) {
+		if strings.HasPrefix(th.name, "MergeMutate") || th.name == "Common" {
+			merging++
+			if th.nice > 0 {
+				t.Errorf("thread %s has nice value %d", th.name, th.nice)
+			}
+		}
+	}
+	if merging == 0 {
+		t.Errorf("no thread merges: %v", allThreads(t))
+	}
+}
+
 // Without the right to nice values, priorities do it.
 func TestBackground_WithoutTheRightHasAPriority(t *testing.T) {
 	cfg := chdb.DefaultConfig()
@@ -119,31 +144,43 @@ const (
 // threads counts the threads of this process by nice value, those with the name of the process or the others.
 func threads(t *testing.T, ofGo bool) map[int]int {
 	t.Helper()
-	files, err := filepath.Glob("/proc/self/task/*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
 	own, err := os.ReadFile("/proc/self/comm")
 	if err != nil {
 		t.Fatal(err)
 	}
 	counts := map[int]int{}
+	for _, th := range allThreads(t) {
+		if (th.name == strings.TrimSpace(string(own))) == ofGo {
+			counts[th.nice]++
+		}
+	}
+	return counts
+}
+
+type osThread struct {
+	name string
+	nice int
+}
+
+func allThreads(t *testing.T) (list []osThread) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/self/task/*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range files {
 		stat, err := os.ReadFile(name)
 		if err != nil {
 			continue // it has ended
 		}
 		end := bytes.LastIndexByte(stat, ')')
-		comm := stat[bytes.IndexByte(stat, '(')+1 : end]
 		nice, err := strconv.Atoi(strings.Fields(string(stat[end+1:]))[16]) // field 19 in proc_pid_stat(5)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if bytes.Equal(comm, bytes.TrimSpace(own)) == ofGo {
-			counts[nice]++
-		}
+		list = append(list, osThread{string(stat[bytes.IndexByte(stat, '(')+1 : end]), nice})
 	}
-	return counts
+	return list
 }
 
 func waitFor(t *testing.T, what string, is func() bool) {
