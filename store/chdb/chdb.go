@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -304,6 +305,10 @@ func (db *DB) runOn(ctx context.Context, from *pool, q *store.Query, kind string
 }
 
 func (db *DB) runOnce(ctx context.Context, from *pool, q *store.Query, fn func(c *conn, sql string) (store.Stats, error)) (store.Stats, error) {
+	if from == db.background || q.Priority == store.Scan {
+		runtime.LockOSThread()
+		defer unlockNice()
+	}
 	c, err := from.get(ctx, db.closing)
 	if err != nil {
 		return store.Stats{}, err

@@ -2,6 +2,7 @@ package chdb
 
 import (
 	"fmt"
+	"runtime"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -40,6 +41,13 @@ func mayNice() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_NICE) != 0
+}
+
+// unlockNice gives a thread that was locked for a query that yields back to Go. The engine sets the nice value of the calling thread too, and
+// takes it back from the thread of the query's last call; so all calls are made on one, and what may be left is taken back here.
+func unlockNice() {
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0) // fails where it may not be set, and then nothing was
+	runtime.UnlockOSThread()
 }
 
 // startPools makes the engine start the threads that merge and clean up, which it does with its first table. They take over the nice
