@@ -66,18 +66,10 @@ func (c *plainCounts) DecodeState(r *proto.Reader) error { return c.column.Decod
 
 func newPlainCounts(column string) *plainCounts {
 	if column == schema.ColByStatus {
-		keys, names := new(proto.ColUInt16), map[uint16]string{}
-		return plainMap(keys, func(j int) string {
-			k := keys.Row(j)
-			name, ok := names[k]
-			if !ok {
-				name = strconv.Itoa(int(k))
-				names[k] = name
-			}
-			return name
-		})
+		keys := new(proto.ColUInt16)
+		return plainMap(keys, func(j int) string { return strconv.Itoa(int(keys.Row(j))) })
 	}
-	keys, names := new(proto.ColStr), map[string]string{}
+	keys, names := new(proto.ColStr), map[string]string{} // one string for a name, not one for each point that has it
 	return plainMap(keys, func(j int) string {
 		k := keys.RowBytes(j)
 		name, ok := names[string(k)]
@@ -89,7 +81,7 @@ func newPlainCounts(column string) *plainCounts {
 	})
 }
 
-// plainMap receives a map whose keys have names, the same string for the same key.
+// plainMap receives a map; name gives the name of its j-th key.
 func plainMap[K comparable](keys proto.ColumnOf[K], name func(j int) string) *plainCounts {
 	values := new(proto.ColUInt64)
 	m := proto.NewMap[K, uint64](keys, values)

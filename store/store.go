@@ -34,7 +34,7 @@ type Query struct {
 	Small bool
 }
 
-// Priority separates kinds of work so that one cannot starve another. Inserts come before both.
+// Priority separates kinds of work so that one cannot starve another. Inserts come before all of them.
 type Priority uint8
 
 // The priorities.

@@ -115,6 +115,7 @@ func (db *DB) start(ctx context.Context) error {
 	if db.control, err = lib.open(args...); err != nil {
 		return err
 	}
+	resetNice()
 	if err := db.control.startPools(); err != nil { // a full disk, which is no reason not to answer questions
 		db.log.WarnContext(ctx, "merges may get less of the processors than they should", "error", err)
 	}
@@ -253,10 +254,11 @@ func (db *DB) insert(ctx context.Context, in store.Insert) error {
 	if err != nil {
 		return err
 	}
-	defer db.inserts.put(c)
-	if err := c.settle(&store.Query{}); err != nil {
+	if err := c.settle(&store.Query{}); err != nil { // a raw insert leaves its token
+		db.inserts.drop(c)
 		return err
 	}
+	defer db.inserts.put(c)
 	tag := db.tags.next()
 	release := db.killOnDone(ctx, tag)
 	defer release()

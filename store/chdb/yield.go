@@ -2,6 +2,7 @@ package chdb
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"strconv"
 
@@ -48,6 +49,23 @@ func mayNice() bool {
 func unlockNice() {
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0) // fails where it may not be set, and then nothing was
 	runtime.UnlockOSThread()
+}
+
+// resetNice takes the nice value from threads that have kept it from an engine that this process had open before, which are used again.
+func resetNice() {
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return
+	}
+	for _, task := range tasks {
+		id, err := strconv.Atoi(task.Name())
+		if err != nil {
+			continue
+		}
+		if prio, err := unix.Getpriority(unix.PRIO_PROCESS, id); err == nil && 20-prio == backgroundNice { // the kernel says 20 - nice
+			_ = unix.Setpriority(unix.PRIO_PROCESS, id, 0)
+		}
+	}
 }
 
 // startPools makes the engine start the threads that merge and clean up, which it does with its first table. They take over the nice

@@ -5,8 +5,10 @@ import (
 	"context"
 	"io"
 	"os"
+	osexec "os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,10 +24,11 @@ import (
 
 const endless = "SELECT sum(sipHash64(number)) FROM numbers_mt(1000000000000)"
 
-// Background queries have threads with a nice value, others do not, and Go's own threads keep none of it.
+// Background queries have threads with a nice value where the process may set one, others do not, and Go's own threads keep none of it.
 func TestBackground_IsNiceAndNothingElseIs(t *testing.T) {
-	if !chdb.MayNice() {
-		t.Skip("this process lacks CAP_SYS_NICE")
+	background, interactive := 0, 0
+	if chdb.MayNice() {
+		background, interactive = 10, -1
 	}
 	db := chdbtest.Open(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -37,26 +40,28 @@ func TestBackground_IsNiceAndNothingElseIs(t *testing.T) {
 			}
 		})
 	}
-	waitFor(t, "both nice values among the engine's threads", func() bool { return threads(t, engineThread)[10] > 0 && threads(t, engineThread)[-1] > 0 })
+	waitFor(t, "a thread of each query with its nice value", func() bool {
+		pulling := map[int]int{}
+		for _, th := range threads(t) {
+			if strings.HasPrefix(th.name, "QueryPull") {
+				pulling[th.nice]++
+			}
+		}
+		return pulling[background] > 0 && pulling[interactive] > 0 && pulling[background]+pulling[interactive] >= 2
+	})
 	cancel()
 	ended.Wait()
-	for range 6 { // an answer in pieces is many calls, which Go makes from wherever the goroutine is
-		ended.Go(func() {
-			q := store.Query{SQL: "SELECT number FROM numbers(1000000)", Priority: store.Background}
-			if _, err := db.Stream(t.Context(), q, slowly{}); err != nil {
-				t.Error(err)
-			}
-		})
+	own, err := os.ReadFile("/proc/self/comm")
+	if err != nil {
+		t.Fatal(err)
 	}
-	ended.Wait()
-	waitFor(t, "no Go thread with the nice value", func() bool { return threads(t, goThread)[10] == 0 })
+	waitFor(t, "no Go thread with a nice value", func() bool {
+		return !slices.ContainsFunc(threads(t), func(th osThread) bool { return th.name == strings.TrimSpace(string(own)) && th.nice > 0 })
+	})
 }
 
 // The first table is made in the background, as by a migration. What the engine starts with it is not nice.
 func TestBackground_MergesAreNotNice(t *testing.T) {
-	if !chdb.MayNice() {
-		t.Skip("this process lacks CAP_SYS_NICE")
-	}
 	db := chdbtest.Open(t)
 	for _, sql := range []string{"CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)", "OPTIMIZE TABLE t FINAL"} {
 		if err := db.Exec(t.Context(), store.Query{SQL: sql, Priority: store.Background}); err != nil {
@@ -64,7 +69,7 @@ func TestBackground_MergesAreNotNice(t *testing.T) {
 		}
 	}
 	merging := 0
-	for _, th := range allThreads(t) {
+	for _, th := range threads(t) {
 		if strings.HasPrefix(th.name, "MergeMutate") || th.name == "Common" {
 			merging++
 			if th.nice > 0 {
@@ -73,35 +78,37 @@ func TestBackground_MergesAreNotNice(t *testing.T) {
 		}
 	}
 	if merging == 0 {
-		t.Errorf("no thread merges: %v", allThreads(t))
+		t.Errorf("no thread merges: %v", threads(t))
 	}
 }
 
-// Without the right to nice values, priorities do it.
+// Without the right to nice values, priorities do it. A process of its own loses the right, as threads that lost it alone would be used
+// again by engines of other tests.
 func TestBackground_WithoutTheRightHasAPriority(t *testing.T) {
-	cfg := chdb.DefaultConfig()
-	cfg.Path = t.TempDir()
-	opened := make(chan *chdb.DB)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread that lost the right ends with this goroutine
-		if err := dropNice(); err != nil {
-			t.Error(err)
-		}
-		db, err := chdb.Open(context.Background(), cfg, chdb.Deps{})
+	const inChild = "SPATE_TEST_WITHOUT_NICE"
+	if os.Getenv(inChild) == "" {
+		cmd := osexec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), inChild+"=1")
+		var out []byte
+		var err error
+		ran := make(chan struct{})
+		go func() {
+			defer close(ran)
+			runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
+			// Where that is not allowed, the right is not there either.
+			_ = unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_SYS_NICE, 0, 0, 0)
+			out, err = cmd.CombinedOutput()
+		}()
+		<-ran
 		if err != nil {
-			t.Error(err)
+			t.Errorf("%v\n%s", err, out)
 		}
-		opened <- db
-	}()
-	db := <-opened
-	if db == nil {
-		t.FailNow()
+		return
 	}
-	defer func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	if chdb.MayNice() {
+		t.Fatal("the process has the right: the test proves nothing")
+	}
+	db := chdbtest.Open(t)
 	for priority, want := range map[store.Priority]string{store.Interactive: "0", store.Scan: "2", store.Background: "2"} {
 		var got bytes.Buffer
 		_, err := db.Stream(t.Context(), store.Query{SQL: "SELECT getSetting('priority')", Priority: priority}, &got)
@@ -118,51 +125,13 @@ func TestBackground_WithoutTheRightHasAPriority(t *testing.T) {
 	}
 }
 
-func dropNice() error {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if err := unix.Capget(&header, &data[0]); err != nil {
-		return err
-	}
-	data[0].Effective &^= 1 << unix.CAP_SYS_NICE
-	return unix.Capset(&header, &data[0])
-}
-
-// slowly is a reader that lets other goroutines run.
-type slowly struct{}
-
-func (slowly) Write(b []byte) (int, error) {
-	time.Sleep(time.Millisecond)
-	return len(b), nil
-}
-
-const (
-	goThread     = true
-	engineThread = false
-)
-
-// threads counts the threads of this process by nice value, those with the name of the process or the others.
-func threads(t *testing.T, ofGo bool) map[int]int {
-	t.Helper()
-	own, err := os.ReadFile("/proc/self/comm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	counts := map[int]int{}
-	for _, th := range allThreads(t) {
-		if (th.name == strings.TrimSpace(string(own))) == ofGo {
-			counts[th.nice]++
-		}
-	}
-	return counts
-}
-
 type osThread struct {
 	name string
 	nice int
 }
 
-func allThreads(t *testing.T) (list []osThread) {
+// threads gives the threads of this process.
+func threads(t *testing.T) (list []osThread) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/self/task/*/stat")
 	if err != nil {
@@ -187,7 +156,7 @@ func waitFor(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("there is not %s: of Go %v, of the engine %v", what, threads(t, goThread), threads(t, engineThread))
+			t.Fatalf("there is not %s: %v", what, threads(t))
 		}
 	}
 }
